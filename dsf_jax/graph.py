@@ -56,6 +56,8 @@ class Graph:
       (2, 1, 1)
     """
 
+    __no_type_check__ = True  # JAX fills pytrees with tracers, flags, specs ...
+
     senders: Int[Array, " E"]
     receivers: Int[Array, " E"]  # non-decreasing; equal receivers by sender
     weights: Float[Array, " E"]  # 1 for a graph without weights

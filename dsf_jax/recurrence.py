@@ -61,7 +61,7 @@ def recurrence_terms(
 def _run_analysis(
     op: Operator,
     coefficients: Recurrence,
-    x: Float[Array, "N L C"],
+    x: Float[Array, "N _ C"],  # the lanes of x, coefficients and drive are L or 1
     drive: Float[Array, "K ..."],
 ) -> Float[Array, "K1 N L C"]:
     shape = _signal_shape(x.shape, coefficients, drive)
@@ -78,7 +78,7 @@ def _run_analysis(
 
 
 def _run_synthesis(
-    op: Operator, coefficients: Recurrence, y: Float[Array, "K1 N L C"]
+    op: Operator, coefficients: Recurrence, y: Float[Array, "K1 N _ C"]
 ) -> Float[Array, "K1 N L C"]:
     shape = _signal_shape(y.shape[1:], coefficients)
 

@@ -43,6 +43,8 @@ class Operator:
     Built by `a_hat`, `a_tilde`, `l_hat`, or `Operator.from_scipy` for one of your own.
     """
 
+    __no_type_check__ = True  # JAX fills pytrees with tracers, flags, specs ...
+
     weights: Float[Array, " E"]
     senders: Int[Array, " E"]  # column of each entry
     receivers: Int[Array, " E"]  # row of each entry, non-decreasing

@@ -1,0 +1,1 @@
+"""Tests, one module per module of the library."""

@@ -1,0 +1,47 @@
+"""Strict numerics for every test, and the rules for tests on real data."""
+
+import os
+
+import jax
+import numpy as np
+import pytest
+
+from tests.graphs import GRAPHS
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+DATA_VARIABLE = "DSF_JAX_DATA"
+
+
+@pytest.fixture(params=GRAPHS)
+def graph(request):
+    """Each of the small test graphs in turn."""
+    return GRAPHS[request.param]
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def pytest_collection_modifyitems(items):
+    """Skip tests on real data, with a reason, where there is none."""
+    if os.environ.get(DATA_VARIABLE):
+        return
+    skip = pytest.mark.skip(reason=f"{DATA_VARIABLE} does not name a data folder")
+    for item in items:
+        if item.get_closest_marker("data"):
+            item.add_marker(skip)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Where the data are, a data test that skips itself has failed."""
+    report = yield
+    is_data = item.get_closest_marker("data") and os.environ.get(DATA_VARIABLE)
+    if is_data and report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped although {DATA_VARIABLE} is set"
+    return report

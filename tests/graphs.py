@@ -1,0 +1,27 @@
+"""Small graphs on which every numerical test runs."""
+
+import numpy as np
+
+from dsf_jax import Graph
+
+
+def random_edges(num_nodes, num_edges, seed):
+    return np.random.default_rng(seed).integers(0, num_nodes, size=(num_edges, 2))
+
+
+GRAPHS = {
+    "path": Graph.from_edges([(i, i + 1) for i in range(6)], num_nodes=7),
+    "star": Graph.from_edges([(0, i) for i in range(1, 8)], num_nodes=8),
+    "random": Graph.from_edges(random_edges(20, 45, seed=1), num_nodes=20),
+    "disconnected": Graph.from_edges(
+        [(0, 1), (1, 2), (2, 0), (3, 4), (5, 6), (6, 7)], num_nodes=8
+    ),
+    "isolated": Graph.from_edges(random_edges(11, 18, seed=2), num_nodes=13),
+    "weighted": Graph.from_edges(
+        random_edges(12, 25, seed=3),
+        num_nodes=12,
+        weights=np.random.default_rng(4).uniform(0.1, 3.0, size=25),
+    ),
+    "edgeless": Graph.from_edges([], num_nodes=3),
+    "one node": Graph.from_edges([], num_nodes=1),
+}

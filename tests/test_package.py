@@ -1,0 +1,87 @@
+"""The package as a whole: public names, direction of imports, command line."""
+
+import ast
+import doctest
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import dsf_jax
+from dsf_jax.cli import app
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "dsf_jax"
+
+# a module may import only from modules before it
+ORDER = ["graph", "lanes", "sparse", "recurrence", "filters", "datasets", "cli"]
+
+
+def test_public_names_are_sorted_and_exist():
+    assert sorted(dsf_jax.__all__) == dsf_jax.__all__
+    for name in dsf_jax.__all__:
+        assert hasattr(dsf_jax, name)
+
+
+@pytest.mark.parametrize("name", dsf_jax.__all__)
+def test_public_names_have_a_docstring_and_an_example(name):
+    value = getattr(dsf_jax, name)
+    if isinstance(value, dsf_jax.Basis):
+        return  # a constant: described beside its definition, exampled by its users
+    assert value.__doc__
+    examples = [
+        example
+        for found in doctest.DocTestFinder(recurse=True).find(value)
+        for example in found.examples
+    ]
+    assert examples, f"{name} has no example"
+
+
+def test_imports_point_to_the_left():
+    modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"}
+    assert modules == set(ORDER)
+    for module in modules:
+        tree = ast.parse((PACKAGE / f"{module}.py").read_text())
+        imported = {
+            node.module.removeprefix("dsf_jax.")
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module
+            if node.module.startswith("dsf_jax.")
+        }
+        for other in imported:
+            assert ORDER.index(other) < ORDER.index(module), f"{module} -> {other}"
+
+
+def test_equations_page_names_functions_that_exist():
+    page = (ROOT / "docs" / "equations.md").read_text()
+    names = re.findall(r"`dsf_jax\.(\w+)\.(\w+)`", page)
+    assert names
+    for module, name in names:
+        imported = __import__(f"dsf_jax.{module}", fromlist=[name])
+        assert hasattr(imported, name), f"dsf_jax.{module}.{name}"
+    for test, function in re.findall(r"`(test_\w+\.py)::(\w+)`", page):
+        text = (ROOT / "tests" / test).read_text()
+        assert f"def {function}(" in text, f"{test}::{function}"
+
+
+def test_evaluate_shows_version_and_names():
+    result = CliRunner().invoke(app, ["evaluate"])
+    assert result.exit_code == 0
+    assert dsf_jax.__version__ in result.output
+    assert "diverse_filter" in result.output
+
+
+def test_module_runs_as_a_program():
+    finished = subprocess.run(
+        [sys.executable, "-m", "dsf_jax", "evaluate"], capture_output=True, text=True
+    )
+    assert finished.returncode == 0
+    assert dsf_jax.__version__ in finished.stdout
+
+
+def test_unknown_command_is_a_user_mistake():
+    result = CliRunner().invoke(app, ["evaluat"])
+    assert result.exit_code == 2
