@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -180,10 +180,10 @@ _LOADERS: dict[str, Callable[[Mapping[str, bytes]], _Parts]] = {
 }
 
 
-def _manifest() -> dict[str, list[dict[str, str]]]:
+def _manifest() -> dict[str, list[dict[str, Any]]]:
     """Files of each data set with their SHA-256 and origin."""
     text = resources.files("dsf_jax").joinpath("manifest.json").read_text()
-    manifest: dict[str, list[dict[str, str]]] = json.loads(text)
+    manifest: dict[str, list[dict[str, Any]]] = json.loads(text)
     return manifest
 
 

@@ -25,6 +25,10 @@ class Recurrence(NamedTuple):
 
     For k = 1..K, with Q_0 = I and Q_{-1} = 0. Each is [K], or [K, N] for factors that
     differ by node; NumPy or JAX arrays, traced or not.
+
+    Example:
+      >>> Recurrence._fields
+      ('slope', 'shift', 'back')
     """
 
     slope: Any

@@ -41,6 +41,12 @@ class Operator:
     """Symmetric N x N operator in CSR order, constant under differentiation.
 
     Built by `a_hat`, `a_tilde`, `l_hat`, or `Operator.from_scipy` for one of your own.
+
+    Example:
+      >>> import scipy.sparse as sp
+      >>> op = Operator.from_scipy(sp.eye_array(3), kernel="segment")
+      >>> propagate(op, jnp.ones((3, 1))).tolist()
+      [[1.0], [1.0], [1.0]]
     """
 
     __no_type_check__ = True  # JAX fills pytrees with tracers, flags, specs ...

@@ -17,7 +17,16 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "dsf_jax"
 
 # a module may import only from modules before it
-ORDER = ["graph", "lanes", "sparse", "recurrence", "filters", "datasets", "cli"]
+ORDER = [
+    "graph",
+    "lanes",
+    "sparse",
+    "positional",
+    "recurrence",
+    "filters",
+    "datasets",
+    "cli",
+]
 
 
 def test_public_names_are_sorted_and_exist():
@@ -65,6 +74,15 @@ def test_equations_page_names_functions_that_exist():
     for test, function in re.findall(r"`(test_\w+\.py)::(\w+)`", page):
         text = (ROOT / "tests" / test).read_text()
         assert f"def {function}(" in text, f"{test}::{function}"
+
+
+def test_readme_examples_run():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert len(blocks) == 2
+    namespace: dict[str, object] = {}
+    for block in blocks:  # in one session, as a reader would
+        exec(block, namespace)
+    assert namespace["curves"].shape == (5, 101)
 
 
 def test_evaluate_shows_version_and_names():
