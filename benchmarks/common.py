@@ -9,8 +9,8 @@ import json
 import platform
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -45,16 +45,35 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def milliseconds(
-    call: Callable[[], Any], *, repeats: int = 30, warmup: int = 3
-) -> tuple[float, float]:
-    """Median and spread (interquartile range) of the time of a call."""
-    for _ in range(warmup):
-        jax.block_until_ready(call())
-    times = np.empty(repeats)
+class Timing(NamedTuple):
+    """Median and interquartile range of the time of a call, in milliseconds."""
+
+    ms: float
+    spread_ms: float
+
+
+def time_calls(
+    calls: Mapping[str, Callable[[], Any]], *, repeats: int = 30, warmup: int = 3
+) -> dict[str, Timing]:
+    """Time several calls in turn, so that a busy moment of the machine hits them all.
+
+    Before each timed call the same call runs once untimed: it finds its own data in the
+    cache, not that of its predecessor.
+    """
+    for call in calls.values():
+        for _ in range(warmup):
+            jax.block_until_ready(call())
+    seconds = {name: np.empty(repeats) for name in calls}
     for i in range(repeats):
-        start = time.perf_counter()
-        jax.block_until_ready(call())
-        times[i] = time.perf_counter() - start
-    low, median, high = np.percentile(1e3 * times, [25, 50, 75])
-    return float(median), float(high - low)
+        for name, call in calls.items():
+            jax.block_until_ready(call())
+            start = time.perf_counter()
+            jax.block_until_ready(call())
+            seconds[name][i] = time.perf_counter() - start
+    return {
+        name: Timing(ms=float(median), spread_ms=float(high - low))
+        for name, (low, median, high) in (
+            (name, np.percentile(1e3 * times, [25, 50, 75]))
+            for name, times in seconds.items()
+        )
+    }

@@ -13,7 +13,7 @@ import argparse
 import jax
 import jax.numpy as jnp
 import numpy as np
-from common import milliseconds, note, print_case, print_environment
+from common import note, print_case, print_environment, time_calls
 
 from dsf_jax import Graph, a_tilde, load_dataset, propagate
 
@@ -42,22 +42,23 @@ def time_kernels(name: str, graph: Graph, columns: int) -> None:
         op = a_tilde(graph, kernel=kernel)
         product = jax.jit(propagate)
         calls[kernel] = lambda product=product, op=op: product(op, on_device)
-    for kernel, call in calls.items():
-        note(f"{name}: {kernel}, {columns} columns")
-        error = float(np.abs(np.asarray(call()) - expected).max())
-        if error > 1e-4:
-            raise SystemExit(f"{kernel} is wrong by {error}: not timed")
-        ms, spread = milliseconds(call)
+    errors = {
+        kernel: float(np.abs(np.asarray(call()) - expected).max())
+        for kernel, call in calls.items()
+    }
+    if max(errors.values()) > 1e-4:
+        raise SystemExit(f"wrong products, not timed: {errors}")
+    note(f"{name}: {columns} columns")
+    for kernel, timing in time_calls(calls).items():
         print_case(
             dataset=name,
             nodes=graph.num_nodes,
             entries=int(exact.nnz),
             kernel=kernel,
             columns=columns,
-            ms=ms,
-            spread_ms=spread,
-            gflops=2 * exact.nnz * columns / ms / 1e6,
-            max_error=error,
+            **timing._asdict(),
+            gflops=2 * exact.nnz * columns / timing.ms / 1e6,
+            max_error=errors[kernel],
         )
 
 
@@ -73,22 +74,25 @@ def time_lanes(name: str, graph: Graph, columns: int) -> None:
     np.testing.assert_allclose(vmapped(op, batch)[3], expected, atol=1e-5)
     block = slice(3 * columns, 4 * columns)
     np.testing.assert_allclose(wide(op, lanes)[:, block], expected, atol=1e-5)
-    one_ms, _ = milliseconds(lambda: one(op, batch[0]))
-    for layout, call in {
-        "lanes": lambda: wide(op, lanes),
-        "vmap": lambda: vmapped(op, batch),
-    }.items():
-        ms, spread = milliseconds(call)
+    first = batch[0]
+    timings = time_calls(
+        {
+            "one": lambda: one(op, first),
+            "lanes": lambda: wide(op, lanes),
+            "vmap": lambda: vmapped(op, batch),
+        }
+    )
+    for layout in ("lanes", "vmap"):
         print_case(
             dataset=name,
             kernel=op.kernel,
             layout=layout,
             runs=RUNS,
             columns=columns,
-            ms=ms,
-            spread_ms=spread,
-            one_run_ms=one_ms,
-            cost_of_runs=ms / one_ms,
+            **timings[layout]._asdict(),
+            one_run_ms=timings["one"].ms,
+            cost_of_runs=timings[layout].ms / timings["one"].ms,
+            transposes_ms=timings[layout].ms - timings["lanes"].ms,
         )
 
 
