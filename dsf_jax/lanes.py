@@ -16,7 +16,10 @@ from jax.custom_batching import custom_vmap
 
 
 def fold_lanes(
-    fn: Callable[..., Any], *, lane_axes: Sequence[int | None], out_axis: int
+    fn: Callable[..., Any],
+    *,
+    lane_axes: Sequence[int | None],
+    out_axes: int | tuple[int, ...],
 ) -> Callable[..., Any]:
     """Give `fn` a batching rule that merges the batch into its lane axis.
 
@@ -29,13 +32,13 @@ def fold_lanes(
       fn: function of arrays (or pytrees of arrays) with a lane axis.
       lane_axes: lane axis of each positional argument, None for one without lanes (an
         operator). A batch of those is not one product any more: it runs in sequence.
-      out_axis: lane axis of every output.
+      out_axes: lane axis of the output, or of each output of a tuple.
 
     Returns:
       A function like `fn`, for which a vmapped call is one call with more lanes.
 
     Example:
-      >>> double = fold_lanes(lambda x: 2 * x, lane_axes=(1,), out_axis=1)
+      >>> double = fold_lanes(lambda x: 2 * x, lane_axes=(1,), out_axes=1)
       >>> jax.vmap(double)(jnp.ones((5, 3, 1))).shape  # one call on [3, 5 * 1]
       (5, 3, 1)
     """
@@ -51,7 +54,7 @@ def fold_lanes(
         if any(jax.tree.leaves(without_lanes)):
             out = _one_by_one(folded, axis_size, in_batched, args)
         else:
-            out = _all_at_once(folded, axis_size, in_batched, args, lane_axes, out_axis)
+            out = _all_at_once(folded, axis_size, in_batched, args, lane_axes, out_axes)
         return out, jax.tree.map(lambda _: True, out)
 
     return folded
@@ -63,7 +66,7 @@ def _all_at_once(
     in_batched: Any,
     args: Sequence[Any],
     lane_axes: Sequence[int | None],
-    out_axis: int,
+    out_axes: int | tuple[int, ...],
 ) -> Any:
     """Merge the batch into the lanes, call once, take the batch out again."""
     with_lanes = [
@@ -88,10 +91,13 @@ def _all_at_once(
         leaf = jnp.moveaxis(jnp.broadcast_to(leaf, shape), 0, axis)
         return jax.lax.collapse(leaf, axis, axis + 2)
 
-    def split(leaf: Array) -> Array:
+    def split(leaf: Array, axis: int) -> Array:
         shape = list(leaf.shape)
-        shape[out_axis : out_axis + 1] = [axis_size, num_lanes]
-        return jnp.moveaxis(leaf.reshape(shape), out_axis, 0)
+        shape[axis : axis + 1] = [axis_size, num_lanes]
+        return jnp.moveaxis(leaf.reshape(shape), axis, 0)
+
+    def split_all(out: Any, axis: int) -> Any:
+        return jax.tree.map(lambda leaf: split(leaf, axis), out)
 
     merged = [
         arg
@@ -99,7 +105,10 @@ def _all_at_once(
         else jax.tree.map(lambda leaf, b, axis=axis: merge(leaf, b, axis), arg, batched)
         for arg, batched, axis in zip(args, in_batched, lane_axes, strict=True)
     ]
-    return jax.tree.map(split, fn(*merged))
+    out = fn(*merged)
+    if isinstance(out_axes, int):
+        return split_all(out, out_axes)
+    return tuple(map(split_all, out, out_axes))
 
 
 def _one_by_one(

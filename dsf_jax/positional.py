@@ -294,11 +294,12 @@ def _leading_eigenpairs(
     """
 
     def product(x: Float[np.ndarray, "n w"]) -> Float[np.ndarray, "n w"]:
-        return a_hat @ x - null[:, None] * (2 * (null @ x))
+        # einsum: a threaded BLAS product costs twice the time on a busy machine
+        return a_hat @ x - null[:, None] * np.einsum("n,nw->w", 2 * null, x)
 
     rng = np.random.Generator(np.random.PCG64(0))
     x = rng.standard_normal((len(null), count + _SPARE))
-    cut, top, errors = 0.0, 1.0, np.asarray([np.inf])
+    cut, top = 0.0, 1.0
     for _ in range(_MAX_ROUNDS):
         centre, radius = (cut - 1) / 2, (cut + 1) / 2
         gap = max((top - cut) / radius, _MIN_GAP)
@@ -306,7 +307,7 @@ def _leading_eigenpairs(
         last, x = x, (product(x) - centre * x) / radius
         for _ in range(degree - 1):
             last, x = x, (product(x) - centre * x) * (2 / radius) - last
-        basis, _ = np.linalg.qr(x)
+        basis = np.linalg.qr(x).Q
         image = product(basis)
         values, rotation = np.linalg.eigh(basis.T @ image)
         x = basis @ rotation

@@ -98,8 +98,8 @@ def _run_synthesis(
     return jnp.concatenate([p, last[None]])
 
 
-_folded_analysis = fold_lanes(_run_analysis, lane_axes=(None, 2, 1, 2), out_axis=2)
-_folded_synthesis = fold_lanes(_run_synthesis, lane_axes=(None, 2, 2), out_axis=2)
+_folded_analysis = fold_lanes(_run_analysis, lane_axes=(None, 2, 1, 2), out_axes=2)
+_folded_synthesis = fold_lanes(_run_synthesis, lane_axes=(None, 2, 2), out_axes=2)
 
 
 @jax.custom_vjp

@@ -236,7 +236,7 @@ def _multiply(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"]:
             return jnp.matmul(op.dense.astype(x.dtype), x, precision="highest")
 
 
-_product = fold_lanes(_multiply, lane_axes=(None, 1), out_axis=1)
+_product = fold_lanes(_multiply, lane_axes=(None, 1), out_axes=1)
 
 
 def _segment_product(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"]:

@@ -55,3 +55,46 @@ def jacobi_inside(a_dense, x, gamma, rho, a, b):
         old = (rho[k - 1] * rho[k - 2])[:, None] * third * terms[-2]
         terms.append(rho[k - 1][:, None] * new - old)
     return sum(g * term for g, term in zip(gamma, terms, strict=True))
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def correlation(pos, w, bias=None):
+    """S, N x N: σ(P W Pᵀ), or σ of one affine map on both sides."""
+    if bias is None:
+        return sigmoid(pos @ w @ pos.T)
+    mapped = pos @ w + bias
+    return sigmoid(mapped @ mapped.T)
+
+
+def positions(a_dense, pos0, order, eta1, eta2=0.0, scale=1.0, w=None, bias=None):
+    """P^(0)..P^(K) of Eq. 6 with tanh."""
+    stack = [pos0]
+    for _ in range(order):
+        pos = stack[-1]
+        smooth = (1 + eta2) * a_dense @ pos
+        if w is not None:
+            smooth = smooth - eta2 * scale * correlation(pos, w, bias) @ pos
+        stack.append(np.tanh(eta1 * pos0 + (1 - eta1) * smooth))
+    return np.stack(stack)
+
+
+def head_logits(pos_stack, w, bias):
+    """t_{k,i} of Eq. 7, order by order."""
+    return np.stack([p @ w[k] + bias[k] for k, p in enumerate(pos_stack)])
+
+
+def orthogonality_loss(pos, normalize):
+    """Eq. 8 with its transpose, or the un-normalised form, divided by the width."""
+    width = pos.shape[1]
+    if normalize:
+        centred = pos - pos.mean(axis=0)
+        unit = centred / np.linalg.norm(centred, axis=0)
+        return np.linalg.norm(unit.T @ unit - np.eye(width)) ** 2 / width
+    gram = pos.T @ pos
+    return (
+        sum(gram[i, j] ** 2 for i in range(width) for j in range(width) if i != j)
+        / width
+    )

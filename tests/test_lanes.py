@@ -23,7 +23,7 @@ def scaled_sum(widths):
         widths.append(lanes)
         return shift + jnp.broadcast_to(scale, (lanes,))[None, :] * x
 
-    return fold_lanes(fn, lane_axes=(None, 0, 1), out_axis=1)
+    return fold_lanes(fn, lane_axes=(None, 0, 1), out_axes=1)
 
 
 def naive(shift, scale, x):

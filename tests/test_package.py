@@ -24,6 +24,7 @@ ORDER = [
     "positional",
     "recurrence",
     "filters",
+    "ipe",
     "datasets",
     "cli",
 ]

@@ -1,0 +1,430 @@
+"""Iterative positional encoding: positions P^(k), local weights θ, orthogonality loss.
+
+    P^(k) = tanh( η1 P^(0) + (1 - η1) [(1 + η2) op P^(k-1) - η2 S P^(k-1)] )    (Eq. 6)
+    t_{k,i} = W^(k)ᵀ P_i^(k) + b^(k),    θ_{k,i} = σ_p(t_{k,i})                 (Eq. 7)
+
+for k = 1..K, with S the correlation of positions. Variant R has η2 = 0 and no S at all.
+One scan carries P and emits t; its gradient is written by hand and needs only the
+P^(k), and under `jax.vmap` the runs stay side by side in [N, L, D] (`dsf_jax.lanes`).
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Bool, Float
+
+from dsf_jax.lanes import fold_lanes
+from dsf_jax.sparse import Operator, propagate
+
+Scalar = float | Float[Array, ""]
+
+# Rows of S at a time: 256 rows of 20,000 nodes are 20 MB in float32.
+BLOCK_ROWS = 256
+
+
+class Heads(NamedTuple):
+    """Parameters of Eq. 7: one map from position to weight per order.
+
+    Example:
+      >>> Heads(w=jnp.ones((11, 64)), bias=jnp.zeros(11)).w.shape
+      (11, 64)
+    """
+
+    w: Float[Array, "K1 D"]
+    bias: Float[Array, " K1"]
+
+
+class Correlation(NamedTuple):
+    """Parameters of S in variant I.
+
+        S = σ(P W Pᵀ)                    without bias: a free W, as in the paper
+        S = σ((P W + b)(P W + b)ᵀ)       with bias, as in the authors' code
+
+    Example:
+      >>> Correlation(w=jnp.eye(2)).bias is None
+      True
+    """
+
+    w: Float[Array, "D D"]
+    bias: Float[Array, " D"] | None = None
+
+
+class Encoding(NamedTuple):
+    """What `encode` returns.
+
+    Example:
+      >>> Encoding._fields
+      ('logits', 'pos')
+    """
+
+    logits: Float[Array, "K1 N"]  # t_{k,i}; θ = σ_p(t)
+    pos: Float[Array, "N D"]  # the last positions P^(K), for the orthogonality loss
+
+
+class _Strengths(NamedTuple):
+    eta1: Array  # [L], as are the others
+    eta2: Array
+    scale: Array
+
+
+def encode(
+    op: Operator,
+    pos0: Float[Array, "N D"],
+    heads: Heads,
+    correlation: Correlation | None = None,
+    *,
+    eta1: Scalar,
+    eta2: Scalar = 0.0,
+    scale: Scalar = 1.0,
+    has_correlation: bool | Bool[Array, ""] = True,
+) -> Encoding:
+    """Run the recurrence (Eq. 6) and read a weight off each step (Eq. 7).
+
+    K is the number of heads less one. Reverse mode only, to first order; the settings
+    after `*` are constant under differentiation.
+
+    Args:
+      op: `a_tilde(graph)` as the authors ran it, `a_hat(graph)` as in the paper.
+      pos0: P^(0).
+      heads: maps of Eq. 7.
+      correlation: parameters of S; None for variant R, where η2 = 0.
+      eta1: pull towards P^(0), in [0, 1]. With 1 every P^(k) is tanh(P^(0)).
+      eta2: strength of S, in [0, 1].
+      scale: factor of S; 1 for the sum over all nodes as published, which saturates
+        the positions, 1/N for its mean.
+      has_correlation: False skips S, for all runs of a batch: for queues in which no
+        run has (1 - eta1) eta2 > 0.
+
+    Returns:
+      The logits of every order and the last positions.
+
+    Example:
+      >>> from dsf_jax import Graph, a_tilde
+      >>> op = a_tilde(Graph.from_edges([(0, 1), (1, 2)], num_nodes=3))
+      >>> heads = Heads(w=jnp.ones((4, 2)), bias=jnp.zeros(4))
+      >>> encode(op, jnp.ones((3, 2)), heads, eta1=0.5).logits.shape
+      (4, 3)
+    """
+    strengths = _Strengths(
+        *(
+            jax.lax.stop_gradient(jnp.asarray(value, dtype=pos0.dtype))[None]
+            for value in (eta1, eta2, scale)
+        )
+    )
+    lane_heads = Heads(w=heads.w[:, None, :], bias=heads.bias[:, None])
+    lane_correlation = jax.tree.map(lambda leaf: leaf[None], correlation)
+    is_on = jnp.asarray(has_correlation)
+    logits, pos = _encode(
+        op, is_on, strengths, lane_correlation, lane_heads, pos0[:, None, :]
+    )
+    return Encoding(logits=logits[:, 0, :], pos=pos[:, 0, :])
+
+
+def positions(
+    op: Operator,
+    pos0: Float[Array, "N D"],
+    order: int,
+    correlation: Correlation | None = None,
+    *,
+    eta1: Scalar,
+    eta2: Scalar = 0.0,
+    scale: Scalar = 1.0,
+) -> Float[Array, "K1 N D"]:
+    """Positions P^(0)..P^(K) of every step, for reading; `encode` keeps the last only.
+
+    Example:
+      >>> from dsf_jax import Graph, a_tilde
+      >>> op = a_tilde(Graph.from_edges([(0, 1), (1, 2)], num_nodes=3))
+      >>> positions(op, jnp.ones((3, 2)), 5, eta1=0.5).shape
+      (6, 3, 2)
+    """
+
+    def step(pos: Array, _: None) -> tuple[Array, Array]:
+        raw = raw_step(op, pos, pos0, correlation, eta1=eta1, eta2=eta2, scale=scale)
+        return jnp.tanh(raw), jnp.tanh(raw)
+
+    _, later = jax.lax.scan(step, pos0, None, length=order)
+    return jnp.concatenate([pos0[None], later])
+
+
+def raw_step(
+    op: Operator,
+    pos: Float[Array, "N D"],
+    pos0: Float[Array, "N D"],
+    correlation: Correlation | None = None,
+    *,
+    eta1: Scalar,
+    eta2: Scalar = 0.0,
+    scale: Scalar = 1.0,
+) -> Float[Array, "N D"]:
+    """One update of Eq. 6 before its tanh.
+
+    Example:
+      >>> from dsf_jax import Graph, a_hat
+      >>> op = a_hat(Graph.from_edges([(0, 1)], num_nodes=2))
+      >>> pos = jnp.asarray([[1.0], [0.0]])
+      >>> raw_step(op, pos, pos, eta1=0.5).tolist()
+      [[0.5], [0.5]]
+    """
+    smooth = (1 + eta2) * propagate(op, pos)
+    if correlation is not None:
+        smooth = smooth - eta2 * scale * correlate(correlation, pos)
+    return eta1 * pos0 + (1 - eta1) * smooth
+
+
+def objective(
+    op: Operator,
+    pos: Float[Array, "N D"],
+    x_pos: Float[Array, "N D"],
+    *,
+    kappa1: Scalar,
+    kappa2: Scalar,
+) -> Float[Array, ""]:
+    """The objective that the recurrence descends (Eq. 4).
+
+        L_p = ‖X_p - P‖²_F + κ1 tr(Pᵀ L̂ P) + κ2 ‖PᵀP - I‖²_F,    L̂ = I - op
+
+    Example:
+      >>> from dsf_jax import Graph, a_hat
+      >>> op = a_hat(Graph.from_edges([(0, 1)], num_nodes=2))
+      >>> pos = jnp.asarray([[1.0], [0.0]])
+      >>> float(objective(op, pos, pos, kappa1=2.0, kappa2=1.0))
+      2.0
+    """
+    smoothness = jnp.sum(pos * (pos - propagate(op, pos)))
+    gram = pos.T @ pos - jnp.eye(pos.shape[1], dtype=pos.dtype)
+    distance = jnp.sum((x_pos - pos) ** 2)
+    return distance + kappa1 * smoothness + kappa2 * jnp.sum(gram**2)
+
+
+def gradient_step(
+    op: Operator,
+    pos: Float[Array, "N D"],
+    x_pos: Float[Array, "N D"],
+    *,
+    eta1: Scalar,
+    eta2: Scalar,
+) -> Float[Array, "N D"]:
+    """One step of gradient descent on `objective`, of size η1 / 2 (Eq. 5).
+
+        P' = η1 X_p + (1 - η1) [(1 + η2) op - η2 P Pᵀ] P
+        η1 = 1 / (1 + κ1 - 2 κ2),    η2 = 2 κ2 / (κ1 - 2 κ2)
+
+    Eq. 6 puts σ(P W Pᵀ) in the place of P Pᵀ.
+
+    Example:
+      >>> from dsf_jax import Graph, a_hat
+      >>> op = a_hat(Graph.from_edges([(0, 1)], num_nodes=2))
+      >>> pos = jnp.asarray([[1.0], [0.0]])
+      >>> gradient_step(op, pos, pos, eta1=0.5, eta2=1.0).tolist()
+      [[0.0], [1.0]]
+    """
+    smooth = (1 + eta2) * propagate(op, pos) - eta2 * pos @ (pos.T @ pos)
+    return eta1 * x_pos + (1 - eta1) * smooth
+
+
+def correlate(
+    correlation: Correlation, pos: Float[Array, "N D"]
+) -> Float[Array, "N D"]:
+    """The product S P of Eq. 6, in blocks of rows: no N x N array, values or gradient.
+
+    Example:
+      >>> correlate(Correlation(w=jnp.zeros((1, 1))), jnp.ones((4, 1))).tolist()
+      [[2.0], [2.0], [2.0], [2.0]]
+    """
+    left = pos @ correlation.w
+    right = pos
+    if correlation.bias is not None:
+        left = right = left + correlation.bias[None, :]
+
+    @jax.checkpoint  # the backward pass makes each block of S again
+    def rows(block: Float[Array, "R D"]) -> Float[Array, "R D"]:
+        return jax.nn.sigmoid(block @ right.T) @ pos
+
+    num_nodes, width = pos.shape
+    num_rows = min(BLOCK_ROWS, num_nodes)
+    padded = jnp.pad(left, ((0, -num_nodes % num_rows), (0, 0)))
+    blocks = jax.lax.map(rows, padded.reshape(-1, num_rows, width))
+    return blocks.reshape(-1, width)[:num_nodes]
+
+
+def orthogonality_loss(
+    pos: Float[Array, "N D"], *, normalize: bool | Bool[Array, ""] = True
+) -> Float[Array, ""]:
+    """How far the columns of the positions are from orthogonal, divided by D.
+
+        ‖P̂ᵀP̂ - I‖²_F / D                  normalised: Eq. 8, its transpose restored;
+                                           columns of P̂ centred, then of length 1
+        Σ_{i≠j} (PᵀP)²_{ij} / D            not normalised: two of the three published
+                                           settings of variant R
+
+    Args:
+      pos: the last positions P^(K).
+      normalize: which of the two; may be traced.
+
+    Returns:
+      The loss.
+
+    Example:
+      >>> float(orthogonality_loss(jnp.asarray([[1.0, 1.0], [-1.0, 1.0]])))
+      0.5
+      >>> columns = jnp.asarray([[1.0, 1.0], [1.0, 1.0]])
+      >>> float(orthogonality_loss(columns, normalize=False))
+      4.0
+    """
+    centred = pos - jnp.mean(pos, axis=0, keepdims=True)
+    squares = jnp.sum(centred**2, axis=0, keepdims=True)
+    # a constant column stays 0, gradient included
+    unit = centred * jax.lax.rsqrt(jnp.where(squares > 0, squares, 1.0))
+    columns = jnp.where(normalize, unit, pos)  # one Gram matrix serves both forms
+    gram = columns.T @ columns
+    identity = jnp.eye(pos.shape[1], dtype=pos.dtype)
+    difference = jnp.where(normalize, gram - identity, gram * (1 - identity))
+    return jnp.sum(difference**2) / pos.shape[1]
+
+
+# Lane layout: pos [N, L, D], stacks of it [K, N, L, D], heads [K1, L, D] and [K1, L],
+# logits [K1, L, N], the rest [L, ...].
+
+
+def _forward(
+    op: Operator,
+    is_on: Array,
+    strengths: _Strengths,
+    correlation: Correlation | None,
+    heads: Heads,
+    pos0: Float[Array, "N _ D"],
+) -> tuple[Array, Array, Array]:
+    """Logits, the last positions, and P^(1)..P^(K) for the gradient."""
+    lanes = max(leaf.shape[0] for leaf in jax.tree.leaves((strengths, correlation)))
+    lanes = max(lanes, heads.w.shape[1], pos0.shape[1])
+    pos0 = jnp.broadcast_to(pos0, (pos0.shape[0], lanes, pos0.shape[2]))
+    eta1, eta2, scale = (value[None, :, None] for value in strengths)
+
+    def step(pos: Array, head: Heads) -> tuple[Array, tuple[Array, Array]]:
+        smooth = (1 + eta2) * _propagate_lanes(op, pos)
+        if correlation is not None:
+            smooth = smooth - eta2 * scale * _correlate_lanes(is_on, correlation, pos)
+        pos = jnp.tanh(eta1 * pos0 + (1 - eta1) * smooth)
+        return pos, (_read_head(head, pos), pos)
+
+    first = jax.tree.map(lambda leaf: leaf[0], heads)
+    rest = jax.tree.map(lambda leaf: leaf[1:], heads)
+    last, (logits, stack) = jax.lax.scan(step, pos0, rest)
+    return jnp.concatenate([_read_head(first, pos0)[None], logits]), last, stack
+
+
+def _backward(
+    op: Operator,
+    is_on: Array,
+    strengths: _Strengths,
+    correlation: Correlation | None,
+    heads: Heads,
+    pos0: Float[Array, "N _ D"],
+    stack: Float[Array, "K N L D"],
+    logits_bar: Float[Array, "K1 L N"],
+    last_bar: Float[Array, "N L D"],
+) -> tuple[Correlation | None, Heads, Array]:
+    """Gradients of the parameters and of P^(0), from the last step to the first."""
+    pos0 = jnp.broadcast_to(pos0, last_bar.shape)
+    eta1, eta2, scale = (value[None, :, None] for value in strengths)
+    lanes = last_bar.shape[1]
+    widen = jax.tree.map(
+        lambda leaf: jnp.zeros((lanes, *leaf.shape[1:]), leaf.dtype), correlation
+    )
+
+    def step(carry: Any, inputs: Any) -> Any:
+        pos_bar, pos0_bar, correlation_bar = carry
+        w, t_bar, pos, before = inputs
+        pos_bar = pos_bar + t_bar.T[:, :, None] * w[None]
+        raw_bar = (1 - pos**2) * pos_bar  # tanh' = 1 - tanh²
+        pos0_bar = pos0_bar + eta1 * raw_bar
+        smooth_bar = (1 - eta1) * raw_bar
+        before_bar = (1 + eta2) * _propagate_lanes(op, smooth_bar)
+        if correlation is not None:
+            _, pullback = jax.vjp(
+                lambda c, p: _correlate_lanes(is_on, c, p), correlation, before
+            )
+            step_bar, p_bar = pullback(-eta2 * scale * smooth_bar)
+            before_bar = before_bar + p_bar
+            correlation_bar = jax.tree.map(jnp.add, correlation_bar, step_bar)
+        w_bar = jnp.einsum("ln,nld->ld", t_bar, pos)
+        return (before_bar, pos0_bar, correlation_bar), w_bar
+
+    # S needs the positions before each step; R does not, and gets no copy of the stack
+    before = None if correlation is None else jnp.concatenate([pos0[None], stack])[:-1]
+    start = (last_bar, jnp.zeros_like(last_bar), widen)
+    inputs = (heads.w[1:], logits_bar[1:], stack, before)
+    (pos_bar, pos0_bar, correlation_bar), w_bar = jax.lax.scan(
+        step, start, inputs, reverse=True
+    )
+    pos0_bar = pos0_bar + pos_bar + logits_bar[0].T[:, :, None] * heads.w[0][None]
+    first_bar = jnp.einsum("ln,nld->ld", logits_bar[0], pos0)
+    heads_bar = Heads(
+        w=jnp.concatenate([first_bar[None], w_bar]), bias=logits_bar.sum(axis=2)
+    )
+    return correlation_bar, heads_bar, pos0_bar
+
+
+_folded_forward = fold_lanes(
+    _forward, lane_axes=(None, None, 0, 0, 1, 1), out_axes=(1, 1, 2)
+)
+_folded_backward = fold_lanes(
+    _backward, lane_axes=(None, None, 0, 0, 1, 1, 2, 1, 1), out_axes=(0, 1, 1)
+)
+
+
+@jax.custom_vjp
+def _encode(
+    op: Operator,
+    is_on: Array,
+    strengths: _Strengths,
+    correlation: Correlation | None,
+    heads: Heads,
+    pos0: Array,
+) -> tuple[Array, Array]:
+    logits, last, _ = _folded_forward(op, is_on, strengths, correlation, heads, pos0)
+    return logits, last
+
+
+def _encode_fwd(*args: Any) -> tuple[Any, Any]:
+    logits, last, stack = _folded_forward(*args)
+    return (logits, last), (*args, stack)
+
+
+def _encode_bwd(residuals: Any, bars: tuple[Array, Array]) -> Any:
+    return None, None, None, *_folded_backward(*residuals, *bars)
+
+
+_encode.defvjp(_encode_fwd, _encode_bwd)
+
+
+def _read_head(head: Heads, pos: Float[Array, "N L D"]) -> Float[Array, "L N"]:
+    return jnp.sum(head.w[None] * pos, axis=2).T + head.bias[:, None]
+
+
+def _propagate_lanes(op: Operator, pos: Float[Array, "N L D"]) -> Array:
+    return propagate(op, pos.reshape(pos.shape[0], -1)).reshape(pos.shape)
+
+
+def _correlate_lanes(
+    is_on: Array, correlation: Correlation, pos: Float[Array, "N L D"]
+) -> Float[Array, "N L D"]:
+    """S P of every lane in turn: each is a matrix product that fills the machine."""
+
+    def all_lanes(correlation: Correlation, pos: Array) -> Array:
+        wide = jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (pos.shape[1], *leaf.shape[1:])),
+            correlation,
+        )
+        results = jax.lax.map(
+            lambda lane: correlate(*lane), (wide, jnp.moveaxis(pos, 1, 0))
+        )
+        return jnp.moveaxis(results, 0, 1)
+
+    def no_lanes(_: Correlation, pos: Array) -> Array:
+        return jnp.zeros_like(pos)
+
+    return jax.lax.cond(is_on, all_lanes, no_lanes, correlation, pos)
