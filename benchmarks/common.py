@@ -53,27 +53,25 @@ class Timing(NamedTuple):
 
 
 def time_calls(
-    calls: Mapping[str, Callable[[], Any]], *, repeats: int = 30, warmup: int = 3
+    calls: Mapping[str, Callable[[], Any]], *, rounds: int = 5, repeats: int = 10
 ) -> dict[str, Timing]:
-    """Time several calls in turn, so that a busy moment of the machine hits them all.
+    """Time several calls in rounds, so that a busy moment of the machine hits them all.
 
-    Before each timed call the same call runs once untimed: it finds its own data in the
-    cache, not that of its predecessor.
+    Within a round each call is repeated on its own, two warm-up calls first: it finds
+    its own data in the cache and its own memory in the allocator.
     """
-    for call in calls.values():
-        for _ in range(warmup):
-            jax.block_until_ready(call())
-    seconds = {name: np.empty(repeats) for name in calls}
-    for i in range(repeats):
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
         for name, call in calls.items():
-            jax.block_until_ready(call())
-            start = time.perf_counter()
-            jax.block_until_ready(call())
-            seconds[name][i] = time.perf_counter() - start
-    return {
-        name: Timing(ms=float(median), spread_ms=float(high - low))
-        for name, (low, median, high) in (
-            (name, np.percentile(1e3 * times, [25, 50, 75]))
-            for name, times in seconds.items()
-        )
-    }
+            for _ in range(2):
+                jax.block_until_ready(call())
+            for _ in range(repeats):
+                start = time.perf_counter()
+                jax.block_until_ready(call())
+                seconds[name].append(time.perf_counter() - start)
+    return {name: _summarise(times) for name, times in seconds.items()}
+
+
+def _summarise(seconds: list[float]) -> Timing:
+    low, median, high = np.percentile(1e3 * np.asarray(seconds), [25, 50, 75])
+    return Timing(ms=float(median), spread_ms=float(high - low))

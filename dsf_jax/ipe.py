@@ -15,13 +15,11 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float
 
+from dsf_jax.correlation import Correlation, correlate, correlate_lanes
 from dsf_jax.lanes import fold_lanes
 from dsf_jax.sparse import Operator, propagate
 
-Scalar = float | Float[Array, ""]
-
-# Rows of S at a time: 256 rows of 20,000 nodes are 20 MB in float32.
-BLOCK_ROWS = 256
+Scalar = int | float | Float[Array, ""]
 
 
 class Heads(NamedTuple):
@@ -34,21 +32,6 @@ class Heads(NamedTuple):
 
     w: Float[Array, "K1 D"]
     bias: Float[Array, " K1"]
-
-
-class Correlation(NamedTuple):
-    """Parameters of S in variant I.
-
-        S = σ(P W Pᵀ)                    without bias: a free W, as in the paper
-        S = σ((P W + b)(P W + b)ᵀ)       with bias, as in the authors' code
-
-    Example:
-      >>> Correlation(w=jnp.eye(2)).bias is None
-      True
-    """
-
-    w: Float[Array, "D D"]
-    bias: Float[Array, " D"] | None = None
 
 
 class Encoding(NamedTuple):
@@ -225,31 +208,6 @@ def gradient_step(
     return eta1 * x_pos + (1 - eta1) * smooth
 
 
-def correlate(
-    correlation: Correlation, pos: Float[Array, "N D"]
-) -> Float[Array, "N D"]:
-    """The product S P of Eq. 6, in blocks of rows: no N x N array, values or gradient.
-
-    Example:
-      >>> correlate(Correlation(w=jnp.zeros((1, 1))), jnp.ones((4, 1))).tolist()
-      [[2.0], [2.0], [2.0], [2.0]]
-    """
-    left = pos @ correlation.w
-    right = pos
-    if correlation.bias is not None:
-        left = right = left + correlation.bias[None, :]
-
-    @jax.checkpoint  # the backward pass makes each block of S again
-    def rows(block: Float[Array, "R D"]) -> Float[Array, "R D"]:
-        return jax.nn.sigmoid(block @ right.T) @ pos
-
-    num_nodes, width = pos.shape
-    num_rows = min(BLOCK_ROWS, num_nodes)
-    padded = jnp.pad(left, ((0, -num_nodes % num_rows), (0, 0)))
-    blocks = jax.lax.map(rows, padded.reshape(-1, num_rows, width))
-    return blocks.reshape(-1, width)[:num_nodes]
-
-
 def orthogonality_loss(
     pos: Float[Array, "N D"], *, normalize: bool | Bool[Array, ""] = True
 ) -> Float[Array, ""]:
@@ -306,7 +264,7 @@ def _forward(
     def step(pos: Array, head: Heads) -> tuple[Array, tuple[Array, Array]]:
         smooth = (1 + eta2) * _propagate_lanes(op, pos)
         if correlation is not None:
-            smooth = smooth - eta2 * scale * _correlate_lanes(is_on, correlation, pos)
+            smooth = smooth - eta2 * scale * correlate_lanes(is_on, correlation, pos)
         pos = jnp.tanh(eta1 * pos0 + (1 - eta1) * smooth)
         return pos, (_read_head(head, pos), pos)
 
@@ -345,7 +303,7 @@ def _backward(
         before_bar = (1 + eta2) * _propagate_lanes(op, smooth_bar)
         if correlation is not None:
             _, pullback = jax.vjp(
-                lambda c, p: _correlate_lanes(is_on, c, p), correlation, before
+                lambda c, p: correlate_lanes(is_on, c, p), correlation, before
             )
             step_bar, p_bar = pullback(-eta2 * scale * smooth_bar)
             before_bar = before_bar + p_bar
@@ -407,24 +365,3 @@ def _read_head(head: Heads, pos: Float[Array, "N L D"]) -> Float[Array, "L N"]:
 
 def _propagate_lanes(op: Operator, pos: Float[Array, "N L D"]) -> Array:
     return propagate(op, pos.reshape(pos.shape[0], -1)).reshape(pos.shape)
-
-
-def _correlate_lanes(
-    is_on: Array, correlation: Correlation, pos: Float[Array, "N L D"]
-) -> Float[Array, "N L D"]:
-    """S P of every lane in turn: each is a matrix product that fills the machine."""
-
-    def all_lanes(correlation: Correlation, pos: Array) -> Array:
-        wide = jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf, (pos.shape[1], *leaf.shape[1:])),
-            correlation,
-        )
-        results = jax.lax.map(
-            lambda lane: correlate(*lane), (wide, jnp.moveaxis(pos, 1, 0))
-        )
-        return jnp.moveaxis(results, 0, 1)
-
-    def no_lanes(_: Correlation, pos: Array) -> Array:
-        return jnp.zeros_like(pos)
-
-    return jax.lax.cond(is_on, all_lanes, no_lanes, correlation, pos)

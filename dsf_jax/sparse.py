@@ -229,7 +229,7 @@ def _multiply(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"]:
         case "segment":
             return _segment_product(op, x)
         case "csr":
-            return _csr_product(op, x)
+            return csr_matmul(op.weights, op.senders, op.indptr, x)
         case "dense":
             assert op.dense is not None
             # default precision would round to bfloat16 or TF32 on accelerators
@@ -246,15 +246,29 @@ def _segment_product(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"
     )
 
 
-def _csr_product(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"]:
-    # The only use of JAX's sparse arrays, which are no longer developed.
+def csr_matmul(
+    values: Float[Array, " Z"],
+    columns: Int[Array, " Z"],
+    indptr: Int[Array, " M1"],
+    x: Float[Array, "N C"],
+) -> Float[Array, "M C"]:
+    """Product of an M x N matrix in CSR form with x, on the native CPU kernel.
+
+    The only use of JAX's sparse arrays, which are no longer developed. Neither batching
+    nor differentiation keeps the native kernel: callers bring their own rules.
+
+    Example:
+      >>> one_row = jnp.asarray([2.0]), jnp.asarray([1]), jnp.asarray([0, 1])
+      >>> csr_matmul(*one_row, jnp.asarray([[3.0], [4.0]])).tolist()
+      [[8.0]]
+    """
     from jax.experimental.sparse import BCSR
 
-    columns = x.shape[1]
-    padded = jnp.pad(x, ((0, 0), (0, -columns % CSR_COLUMNS)))
-    parts = (op.weights.astype(x.dtype), op.senders, op.indptr)
-    matrix = BCSR(parts, shape=(op.num_nodes, op.num_nodes))
-    return (matrix @ padded)[:, :columns]
+    width = x.shape[1]
+    padded = jnp.pad(x, ((0, 0), (0, -width % CSR_COLUMNS)))
+    shape = (indptr.shape[0] - 1, x.shape[0])
+    matrix = BCSR((values.astype(x.dtype), columns, indptr), shape=shape)
+    return (matrix @ padded)[:, :width]
 
 
 def resolve_kernel(

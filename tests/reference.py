@@ -1,5 +1,7 @@
 """Naive NumPy versions of the formulas, written without looking at the library."""
 
+import math
+
 import numpy as np
 
 
@@ -98,3 +100,66 @@ def orthogonality_loss(pos, normalize):
         sum(gram[i, j] ** 2 for i in range(width) for j in range(width) if i != j)
         / width
     )
+
+
+def relu(x):
+    return np.maximum(x, 0)
+
+
+def mlp_signal(p, x, masks):
+    """H of facts 1.2: drop, lin, ReLU, drop, lin, drop."""
+    h = relu((x * masks["x"]) @ p["w1"] + p["b1"]) * masks["h"]
+    return (h @ p["w2"] + p["b2"]) * masks["z"]
+
+
+def linear_signal(p, x, masks):
+    """H of JacobiConv: drop, one affine map, drop."""
+    return ((x * masks["x"]) @ p["w2"] + p["b2"]) * masks["z"]
+
+
+def gpr_logits(a_dense, h, gamma, theta):
+    """Σ_k γ_k θ_k ⊙ Ã^k H."""
+    z, power = np.zeros_like(h), h
+    for k in range(len(gamma)):
+        z = z + gamma[k] * theta[k][:, None] * power
+        power = a_dense @ power
+    return z
+
+
+def bern_logits(a_dense, h, gamma, theta):
+    """Σ_k 2^-K binom(K, k) ReLU(γ_k) θ_k ⊙ L^k (2I - L)^(K-k) H, by matrix powers."""
+    order, eye = len(gamma) - 1, np.eye(len(a_dense))
+    laplacian = eye - a_dense
+    z = np.zeros_like(h)
+    for k in range(order + 1):
+        left = np.linalg.matrix_power(laplacian, k)
+        right = np.linalg.matrix_power(2 * eye - laplacian, order - k)
+        term = math.comb(order, k) / 2**order * left @ right @ h
+        z = z + relu(gamma[k]) * theta[k][:, None] * term
+    return z
+
+
+def released_jacobi_terms(a_dense, h, rho, a, b):
+    """X_0..X_K of facts 1.4, with the flipped sign; rho[s - 1] is ρ_s, per node."""
+    terms = [h]
+    for k in range(1, len(rho) + 1):
+        factor = rho[k - 1][:, None]
+        if k == 1:
+            terms.append(factor * ((a - b) / 2 * h + (a + b + 2) / 2 * a_dense @ h))
+            continue
+        c = 2 * k * (k + a + b) * (2 * k + a + b - 2)
+        t0 = (2 * k + a + b - 1) * (2 * k + a + b) * (2 * k + a + b - 2) / c
+        t1 = (2 * k + a + b - 1) * (a**2 - b**2) / c
+        t2 = 2 * (k + a - 1) * (k + b - 1) * (2 * k + a + b) / c
+        new = factor * (t0 * a_dense @ terms[-1] - t1 * terms[-1])
+        terms.append(new - factor * rho[k - 2][:, None] * t2 * terms[-2])
+    return terms
+
+
+def cross_entropy(logits, labels, mask):
+    """Mean negative log-likelihood of the masked nodes."""
+    total = 0.0
+    for i in np.flatnonzero(mask):
+        shifted = logits[i] - logits[i].max()
+        total -= shifted[labels[i]] - np.log(np.exp(shifted).sum())
+    return total / mask.sum()

@@ -30,6 +30,7 @@ from dsf_jax import (
     evaluate_basis,
     jacobi,
     legendre,
+    local_frequency_filter,
     monomial,
     polynomial_basis,
     response,
@@ -215,6 +216,25 @@ def test_proposition_1(xi, name, seed):
     np.testing.assert_allclose(
         response(beta, grid, basis), response(alpha, xi * grid, basis), atol=1e-7
     )
+
+
+def test_local_frequencies_that_scale_are_a_diverse_filter(basis_and_values, rng):
+    """Eq. 3 with λ_{n,i} = ξ_i λ_n is the diverse filter of Prop. 1; ξ = 1 is Eq. 2."""
+    basis, _ = basis_and_values
+    op = a_hat(GRAPHS["isolated"])
+    eigvals, eigvecs = map(jnp.asarray, np.linalg.eigh(np.eye(13) - op.to_dense()))
+    x, alpha = jnp.asarray(rng.normal(size=(13, 2))), jnp.asarray(rng.normal(size=5))
+    nodes = jnp.linspace(0.0, 2.0, 5)
+    for xi in (jnp.asarray(rng.uniform(0.2, 1, size=13)), jnp.ones(13)):
+        local = xi[None, :] * eigvals[:, None]
+        expected = local_frequency_filter(eigvecs, local, x, alpha, basis)
+        rescaled = jax.vmap(lambda xi: response(alpha, xi * nodes, basis))(xi)
+        beta = jnp.linalg.solve(evaluate_basis(basis, nodes, 4).T, rescaled.T)
+        np.testing.assert_allclose(
+            diverse_filter(op, x, beta, basis), expected, atol=1e-8
+        )
+    shared = shared_filter(op, x, alpha, basis)
+    np.testing.assert_allclose(expected, shared, atol=1e-9)
 
 
 def test_relabelled_nodes_permute_the_output(basis_and_values, rng):

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from jax.extend.core import jaxprs_in_params
 
 from dsf_jax import Graph, a_hat, a_tilde
-from dsf_jax import ipe as ipe_module
+from dsf_jax import correlation as correlation_module
+from dsf_jax.correlation import Correlation, correlate
 from dsf_jax.ipe import (
-    Correlation,
     Heads,
-    correlate,
     encode,
     gradient_step,
     objective,
@@ -223,7 +222,7 @@ def test_flag_skips_the_correlation(rng):
 @pytest.mark.parametrize("block_rows", [1, 3, 8, 13, 50])
 @pytest.mark.parametrize("has_bias", [False, True])
 def test_row_blocks_equal_the_dense_formula(block_rows, has_bias, rng, monkeypatch):
-    monkeypatch.setattr(ipe_module, "BLOCK_ROWS", block_rows)
+    monkeypatch.setattr(correlation_module, "BLOCK_ROWS", block_rows)
     pos, v = draw(rng, 13, WIDTH), draw(rng, 13, WIDTH)
     bias = draw(rng, WIDTH) if has_bias else None
     correlation = Correlation(draw(rng, WIDTH, WIDTH), bias)
@@ -268,7 +267,7 @@ def test_no_array_of_size_n_by_n(rng):
         return our_loss(op, correlation, heads, pos0, settings)
 
     jaxpr = jax.make_jaxpr(jax.grad(loss, argnums=(0, 1, 2)))(correlation, heads, pos0)
-    assert largest_array(jaxpr.jaxpr) <= ipe_module.BLOCK_ROWS * num_nodes
+    assert largest_array(jaxpr.jaxpr) <= correlation_module.BLOCK_ROWS * num_nodes
 
 
 def test_raw_step_is_linear_in_its_parts(rng):

@@ -1,0 +1,181 @@
+"""What defines a model: `ModelConfig` fixes the program, `HyperParams` its numbers.
+
+A config is static and hashable; every hyper-parameter is traced, so that a search or a
+grid of runs is one compiled program and new values never compile again.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from dsf_jax.bases import (
+    Basis,
+    bernstein,
+    chebyshev,
+    jacobi,
+    legendre,
+    monomial,
+    released_jacobi,
+)
+from dsf_jax.positional import KINDS
+
+Variant = Literal["base", "I", "R"]
+
+GAMMA_INITS = ("ppr", "nppr", "random", "one-hot", "ones")
+
+
+class HyperParams(NamedTuple):
+    """Settings that are traced: numbers, or arrays with one entry per run.
+
+    Parameters fall into three groups with a learning rate and a decay each: the map of
+    the features, γ, and what makes θ or ρ. Models that publish fewer rates repeat them.
+
+    Example:
+      >>> HyperParams(eta1=0.9, f_p=24)._replace(lr=0.05).eta1
+      0.9
+    """
+
+    lr: Any = 0.01
+    lr_gamma: Any = 0.01
+    lr_pos: Any = 0.01
+    decay: Any = 5e-4
+    decay_gamma: Any = 0.0
+    decay_pos: Any = 5e-4
+    dropout_x: Any = 0.5  # on raw features
+    dropout_h: Any = 0.5  # on hidden features
+    dropout_z: Any = 0.5  # on the signal that is filtered (dprate)
+    dropout_pos: Any = 0.0  # on P^(0)
+    eta1: Any = 0.5
+    eta2: Any = 0.0
+    lambda_orth: Any = 0.1
+    orth_normalize: Any = True
+    pos_kind: Any = KINDS.index("rw")
+    f_p: Any = 16  # columns of x_pos in use, 1..32
+    gamma_init: Any = GAMMA_INITS.index("ppr")
+    alpha: Any = 0.1  # of ppr and nppr; the order that is 1 in one-hot
+    a: Any = 1.0  # Jacobi
+    b: Any = 1.0
+    rho_scale: Any = 1.0  # α of JacobiConv: ρ lies in (-α, α)
+    sole: Any = False  # Jacobi: one filter for all channels
+
+
+class Backbone(NamedTuple):
+    """A spectral GNN that DSF can enhance; bring your own basis.
+
+    Example:
+      >>> Backbone(basis=lambda hparams: legendre).has_hidden
+      True
+    """
+
+    basis: Callable[[HyperParams], Basis]
+    theta_activation: Callable[[Array], Array] = jnp.tanh  # σ_p of Eq. 7
+    gamma_activation: Callable[[Array], Array] | None = None
+    has_hidden: bool = True  # features -> hidden -> classes; False: no hidden layer
+    self_loops: bool = False  # the filter runs on Ã, not on Â
+    has_factors: bool = False  # weights are γ_k ∏ ρ_s, and θ becomes ρ (JacobiConv)
+
+
+BACKBONES = {
+    "gpr": Backbone(basis=lambda _: monomial, self_loops=True),
+    "bern": Backbone(
+        basis=lambda _: bernstein,
+        theta_activation=jax.nn.sigmoid,
+        gamma_activation=jax.nn.relu,
+    ),
+    "jacobi": Backbone(
+        basis=lambda hparams: released_jacobi(hparams.a, hparams.b),
+        has_hidden=False,
+        has_factors=True,
+    ),
+    "chebyshev": Backbone(basis=lambda _: chebyshev),
+    "legendre": Backbone(basis=lambda _: legendre),
+}
+
+# The paper's choice where it differs: the classical recurrence.
+CLASSICAL_JACOBI = BACKBONES["jacobi"]._replace(
+    basis=lambda hparams: jacobi(hparams.a, hparams.b)
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """What fixes the program. Defaults are what the authors ran.
+
+    Example:
+      >>> ModelConfig(backbone=BACKBONES["gpr"], variant="R").order
+      10
+    """
+
+    backbone: Backbone
+    variant: Variant = "base"  # the base model, or DSF-I / DSF-R on it
+    order: int = 10  # K
+    hidden: int = 64
+    width: int = 64  # of the positions, D
+    # ablations
+    has_ipe: bool = True  # False: N x (K + 1) free weights instead
+    has_lgwd: bool = True  # False: γ fixed at 1
+    has_orth: bool = True  # False: no orthogonality loss
+    # False or "free": the paper's choice where the authors' code has another
+    self_loops: bool = True  # in the positions, and in filters whose backbone asks
+    project_first: bool = True  # classes first, then filter; else Algorithm 1
+    factors_inside: bool = True  # ρ inside the recurrence, from P^(s-1)
+    correlation: Literal["affine", "free"] = "affine"
+    # in neither: 1/N in front of S keeps the positions of variant I informative
+    mean_correlation: bool = False
+
+    def __post_init__(self) -> None:
+        """Check what the annotations cannot."""
+        for name in ("order", "hidden", "width"):
+            least = 0 if name == "order" else 1
+            if not getattr(self, name) >= least:
+                raise ValueError(
+                    f"{name} must be at least {least}, got {getattr(self, name)}; the "
+                    f"paper uses {10 if name == 'order' else 64}."
+                )
+        is_ablated = not (self.has_ipe and self.has_lgwd and self.has_orth)
+        if is_ablated and self.variant != "R":
+            raise ValueError(
+                f"variant must be 'R' for an ablation, got {self.variant!r}; the paper "
+                "ablates DSF-x-R."
+            )
+
+    @property
+    def uses_positions(self) -> bool:
+        """Whether weights come from positions."""
+        return self.variant != "base" and self.has_ipe
+
+    @property
+    def uses_orthogonality(self) -> bool:
+        """Whether the loss has the term of Eq. 8."""
+        return self.variant == "R" and self.has_ipe and self.has_orth
+
+    @property
+    def has_hidden(self) -> bool:
+        """Whether features pass a hidden layer; Algorithm 1 always has one."""
+        return self.backbone.has_hidden or not self.project_first
+
+
+def _named_models() -> dict[str, ModelConfig]:
+    models = {}
+    for name, backbone in BACKBONES.items():
+        full = ModelConfig(backbone=backbone, variant="R")
+        models[name] = ModelConfig(backbone=backbone)
+        models[f"dsf-{name}-i"] = ModelConfig(backbone=backbone, variant="I")
+        models[f"dsf-{name}-r"] = full
+        ablations: dict[str, dict[str, Any]] = {
+            "no-ipe": {"has_ipe": False},
+            "no-ipe-no-lgwd": {"has_ipe": False, "has_lgwd": False},
+            "no-lgwd": {"has_lgwd": False},
+            "no-orth": {"has_orth": False},
+        }
+        for suffix, ablated in ablations.items():
+            models[f"dsf-{name}-r-{suffix}"] = dataclasses.replace(full, **ablated)
+    return models
+
+
+MODELS = _named_models()
+"""Every named model: a base model, its DSF-I and DSF-R forms, and ablations of R."""

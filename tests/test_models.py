@@ -1,0 +1,556 @@
+"""Every model against a naive NumPy transcription, and what it reduces to."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from dsf_jax import (
+    BACKBONES,
+    MODELS,
+    Backbone,
+    Graph,
+    HyperParams,
+    Masks,
+    ModelConfig,
+    SparseFeatures,
+    a_hat,
+    a_tilde,
+    apply,
+    draw_masks,
+    init,
+    legendre,
+    local_weights,
+    loss,
+    make_inputs,
+    node_positions,
+    positional_features,
+    response,
+)
+from dsf_jax.params import initial_gamma
+from dsf_jax.settings import GAMMA_INITS
+from tests import reference
+from tests.graphs import GRAPHS
+
+GRAPH = GRAPHS["isolated"]
+NODES, FEATURES, CLASSES = 13, 9, 4
+ORDER, HIDDEN, WIDTH = 4, 6, 5
+HPARAMS = HyperParams(
+    dropout_x=0.3,
+    dropout_h=0.2,
+    dropout_z=0.4,
+    dropout_pos=0.1,
+    eta1=0.3,
+    eta2=0.6,
+    lambda_orth=0.7,
+    f_p=7,
+    alpha=0.4,
+    a=0.2,
+    b=0.5,
+    rho_scale=1.5,
+)
+
+
+def small(name):
+    sizes = {"order": ORDER, "hidden": HIDDEN, "width": WIDTH}
+    return dataclasses.replace(MODELS[name], **sizes)
+
+
+@pytest.fixture(scope="module")
+def x_pos(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cache")
+    return jnp.asarray(positional_features(GRAPH, cache=folder).x_pos, dtype=float)
+
+
+@pytest.fixture(params=["dense", "sparse"])
+def features(request, rng):
+    """Features with many zeros, and their dense form."""
+    x = rng.normal(size=(NODES, FEATURES)) * (rng.uniform(size=(NODES, FEATURES)) < 0.4)
+    stored = SparseFeatures.from_scipy(sp.csr_array(x))
+    return (jnp.asarray(x) if request.param == "dense" else stored), x
+
+
+def build(name, features, x_pos, hparams=HPARAMS, seed=0, config=None):
+    """A model with parameters moved off their special starting values."""
+    config = small(name) if config is None else config
+    inputs = make_inputs(GRAPH, features, x_pos, config)
+    params = init(
+        jax.random.key(seed), inputs, hparams, config=config, num_classes=CLASSES
+    )
+    leaves, treedef = jax.tree.flatten(params)
+    keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
+    moved = [
+        leaf + 0.3 * jax.random.normal(key, leaf.shape)
+        for leaf, key in zip(leaves, keys, strict=True)
+    ]
+    return config, inputs, jax.tree.unflatten(treedef, moved)
+
+
+def numpy_masks(masks, x, stored):
+    """Masks as full NumPy arrays; ones where there is no dropout."""
+    full = {name: np.ones(()) for name in ("x", "h", "z", "pos")}
+    for name, mask in masks._asdict().items():
+        if mask is not None:
+            full[name] = np.asarray(mask)
+    if masks.x is not None and isinstance(stored, SparseFeatures):
+        full["x"] = np.ones_like(x)
+        full["x"][np.nonzero(x)] = np.asarray(masks.x)
+    return full
+
+
+def naive_local(config, params, x_pos, masks, hparams):
+    """t_{k,i} and P^(K): from positions, from free weights, or none."""
+    if params.position is None:
+        free = None if params.free is None else np.asarray(params.free)
+        if free is not None and free.ndim == 1:
+            free = np.tile(free[:, None], (1, NODES))
+        return free, None
+    w, b = (np.asarray(part) for part in params.position.start)
+    f_p = int(hparams.f_p)
+    columns = np.asarray(x_pos)[int(hparams.pos_kind)][:, :f_p]
+    pos0 = np.tanh(columns @ w[:f_p] + b) * masks["pos"]
+    extra = {}
+    if config.variant == "I":
+        correlation = params.position.correlation
+        extra = {"w": np.asarray(correlation.w), "eta2": hparams.eta2}
+        if correlation.bias is not None:
+            extra["bias"] = np.asarray(correlation.bias)
+        if config.mean_correlation:
+            extra["scale"] = 1 / NODES
+    op = a_tilde(GRAPH) if config.self_loops else a_hat(GRAPH)
+    stack = reference.positions(op.to_dense(), pos0, ORDER, hparams.eta1, **extra)
+    heads = (np.asarray(part) for part in params.position.heads)
+    return reference.head_logits(stack, *heads), stack[-1]
+
+
+def naive_output(name, config, params, x, x_pos, masks, hparams):
+    """Logits and last positions of the authors' models, formula by formula."""
+    backbone = name.removeprefix("dsf-").split("-")[0]
+    p = {"w2": np.asarray(params.out.w), "b2": np.asarray(params.out.bias)}
+    if params.hidden is not None:
+        p |= {"w1": np.asarray(params.hidden.w), "b1": np.asarray(params.hidden.bias)}
+    local, pos = naive_local(config, params, x_pos, masks, hparams)
+    gamma = np.ones(ORDER + 1) if params.gamma is None else np.asarray(params.gamma)
+    hat, tilde = a_hat(GRAPH).to_dense(), a_tilde(GRAPH).to_dense()
+    ones = np.ones((ORDER + 1, NODES))
+    is_free = pos is None
+    if backbone == "gpr":
+        theta = ones if local is None else local if is_free else np.tanh(local)
+        h = reference.mlp_signal(p, x, masks)
+        return reference.gpr_logits(tilde, h, gamma, theta), pos
+    if backbone == "bern":
+        theta = ones
+        if local is not None:
+            theta = reference.relu(local) if is_free else reference.sigmoid(local)
+        h = reference.mlp_signal(p, x, masks)
+        return reference.bern_logits(hat, h, gamma, theta), pos
+    h = reference.linear_signal(p, x, masks)
+    rho = hparams.rho_scale * np.tanh(local[:-1])
+    terms = reference.released_jacobi_terms(hat, h, rho, hparams.a, hparams.b)
+    w = gamma if gamma.ndim == 2 else np.tile(gamma[:, None], (1, CLASSES))
+    w = w[:, :1] if bool(hparams.sole) else w
+    return sum(w[k] * term for k, term in enumerate(terms)), pos
+
+
+AUTHORS = [
+    name for name in MODELS if "chebyshev" not in name and "legendre" not in name
+]
+
+
+def _each_model_with_both_modes():
+    """All ablations too, but those of Bern and Jacobi among the slow tests."""
+    for name in AUTHORS:
+        is_slow = "no-" in name and "gpr" not in name
+        marks = [pytest.mark.slow] if is_slow else []
+        for training in (False, True):
+            mode = "training" if training else "evaluation"
+            yield pytest.param(name, training, marks=marks, id=f"{name}-{mode}")
+
+
+@pytest.mark.parametrize(("name", "training"), _each_model_with_both_modes())
+def test_model_equals_naive(name, training, features, x_pos, rng):
+    stored, x = features
+    config, inputs, params = build(name, stored, x_pos)
+    masks = Masks()
+    if training:
+        masks = draw_masks(jax.random.key(5), params, inputs, HPARAMS, config=config)
+        assert all(mask is None or np.any(mask == 0) for mask in masks)
+    output = apply(params, inputs, HPARAMS, config=config, masks=masks)
+    full = numpy_masks(masks, x, stored)
+    logits, pos = naive_output(name, config, params, x, x_pos, full, HPARAMS)
+    np.testing.assert_allclose(output.logits, logits, atol=1e-10)
+
+    labels = rng.integers(0, CLASSES, size=NODES)
+    labels[3] = -1
+    mask = np.arange(NODES) % 2 == 0
+    expected = reference.cross_entropy(logits, labels, mask)
+    if config.variant == "R" and config.has_ipe and config.has_orth:
+        np.testing.assert_allclose(output.pos, pos, atol=1e-10)
+        expected += HPARAMS.lambda_orth * reference.orthogonality_loss(pos, True)
+    value = loss(output, jnp.asarray(labels), jnp.asarray(mask), HPARAMS, config=config)
+    np.testing.assert_allclose(value, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"orth_normalize": False},
+        {"pos_kind": 0, "f_p": 32},
+        {"f_p": 1},
+        {"eta1": 1.0},
+        {"sole": True},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["dsf-gpr-r", "dsf-jacobi-i"])
+def test_other_settings_equal_naive(name, changes, x_pos, rng):
+    hparams = HPARAMS._replace(**changes)
+    x = rng.normal(size=(NODES, FEATURES))
+    config, inputs, params = build(name, jnp.asarray(x), x_pos, hparams)
+    output = apply(params, inputs, hparams, config=config)
+    full = numpy_masks(Masks(), x, None)
+    logits, pos = naive_output(name, config, params, x, x_pos, full, hparams)
+    np.testing.assert_allclose(output.logits, logits, atol=1e-10)
+    if config.uses_orthogonality:
+        labels, mask = jnp.zeros(NODES, dtype=int), jnp.ones(NODES, dtype=bool)
+        normalize = bool(hparams.orth_normalize)
+        expected = reference.cross_entropy(logits, np.zeros(NODES, int), np.ones(NODES))
+        expected += 0.7 * reference.orthogonality_loss(pos, normalize)
+        value = loss(output, labels, mask, hparams, config=config)
+        np.testing.assert_allclose(value, expected, rtol=1e-10)
+
+
+def test_options_of_the_paper(x_pos, rng):
+    """Algorithm 1: no self-loops, filter first, a free W in S, factors outside."""
+    x = rng.normal(size=(NODES, FEATURES))
+    paper = {
+        "self_loops": False,
+        "project_first": False,
+        "factors_inside": False,
+        "correlation": "free",
+        "mean_correlation": True,
+    }
+    hat = a_hat(GRAPH).to_dense()
+    for name in ("dsf-gpr-i", "dsf-jacobi-r"):
+        config = dataclasses.replace(small(name), **paper)
+        _, inputs, params = build(name, jnp.asarray(x), x_pos, config=config)
+        masks = numpy_masks(Masks(), x, None)
+        local, _ = naive_local(config, params, x_pos, masks, HPARAMS)
+        h = reference.relu(x @ params.hidden.w + params.hidden.bias[None])
+        gamma = np.asarray(params.gamma)
+        if name == "dsf-gpr-i":
+            assert params.position.correlation.bias is None
+            z = reference.gpr_logits(hat, h, gamma, np.tanh(local))
+        else:
+            rho = HPARAMS.rho_scale * np.tanh(local[1:])
+            products = np.concatenate([np.ones((1, NODES)), np.cumprod(rho, axis=0)])
+            shared = np.ones((ORDER, NODES))
+            terms = reference.released_jacobi_terms(
+                hat, h, shared, HPARAMS.a, HPARAMS.b
+            )
+            z = sum(
+                gamma[k] * products[k][:, None] * term for k, term in enumerate(terms)
+            )
+        expected = z @ params.out.w + params.out.bias[None]
+        output = apply(params, inputs, HPARAMS, config=config)
+        np.testing.assert_allclose(output.logits, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("backbone", ["gpr", "chebyshev", "legendre"])
+def test_theta_of_one_gives_the_base_model(backbone, x_pos, rng):
+    x = jnp.asarray(rng.normal(size=(NODES, FEATURES)))
+    config, inputs, params = build(f"dsf-{backbone}-r-no-ipe", x, x_pos)
+    params = params._replace(free=jnp.ones_like(params.free))
+    base = small(backbone)
+    base_output = apply(params._replace(free=None), inputs, HPARAMS, config=base)
+    output = apply(params, inputs, HPARAMS, config=config)
+    np.testing.assert_allclose(output.logits, base_output.logits, atol=1e-12)
+
+
+@pytest.mark.parametrize("backbone", ["gpr", "bern"])
+@pytest.mark.parametrize("variant", ["i", "r"])
+def test_saturated_heads_give_the_base_model(backbone, variant, x_pos, rng):
+    """Heads of weight 0 and a large bias make θ = 1 at every node."""
+    x = jnp.asarray(rng.normal(size=(NODES, FEATURES)))
+    config, inputs, params = build(f"dsf-{backbone}-{variant}", x, x_pos)
+    heads = params.position.heads
+    saturated = heads._replace(
+        w=jnp.zeros_like(heads.w), bias=jnp.full_like(heads.bias, 40.0)
+    )
+    params = params._replace(position=params.position._replace(heads=saturated))
+    base_output = apply(
+        params._replace(position=None), inputs, HPARAMS, config=small(backbone)
+    )
+    output = apply(params, inputs, HPARAMS, config=config)
+    np.testing.assert_allclose(output.logits, base_output.logits, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in MODELS if name.endswith(("no-ipe", "no-ipe-no-lgwd"))]
+)
+def test_free_weights_start_as_the_base_model(name, x_pos, rng):
+    x = jnp.asarray(rng.normal(size=(NODES, FEATURES)))
+    hparams = HPARAMS._replace(gamma_init=GAMMA_INITS.index("ones"))
+    backbone = name.removeprefix("dsf-").split("-")[0]
+    logits = []
+    for each in (name, backbone):
+        config = small(each)
+        inputs = make_inputs(GRAPH, x, x_pos, config)
+        key = jax.random.key(3)
+        params = init(key, inputs, hparams, config=config, num_classes=CLASSES)
+        logits.append(apply(params, inputs, hparams, config=config).logits)
+    np.testing.assert_allclose(logits[0], logits[1], atol=1e-12)
+
+
+def test_parameter_counts_of_the_paper(x_pos):
+    """(d + 1)(K + 1) for positions against N (K + 1) for free weights."""
+    x = jnp.ones((NODES, FEATURES))
+    _, _, with_ipe = build("dsf-gpr-r", x, x_pos)
+    _, _, without = build("dsf-gpr-r-no-ipe", x, x_pos)
+    _, _, no_lgwd = build("dsf-gpr-r-no-lgwd", x, x_pos)
+    heads = sum(leaf.size for leaf in jax.tree.leaves(with_ipe.position.heads))
+    assert heads == (WIDTH + 1) * (ORDER + 1)
+    assert without.free.size == NODES * (ORDER + 1)
+    assert without.position is None
+    assert no_lgwd.gamma is None
+
+
+def test_unlabelled_nodes_give_free_weights_no_gradient(x_pos, rng):
+    x = jnp.asarray(rng.normal(size=(NODES, FEATURES)))
+    config, inputs, params = build("dsf-gpr-r-no-ipe", x, x_pos)
+    mask = jnp.arange(NODES) < 4
+    labels = jnp.zeros(NODES, dtype=int)
+
+    def value(params):
+        output = apply(params, inputs, HPARAMS, config=config)
+        return loss(output, labels, mask, HPARAMS, config=config)
+
+    gradient = jax.grad(value)(params).free
+    assert not np.any(gradient[:, 4:])
+    assert np.all(np.any(gradient[:, :4], axis=0))
+
+
+@pytest.mark.parametrize(
+    "name", ["gpr", "dsf-gpr-i", "dsf-gpr-r", "dsf-bern-i", "dsf-jacobi-r"]
+)
+def test_gradients_equal_finite_differences(name, x_pos, rng):
+    x = rng.normal(size=(NODES, FEATURES)) * (rng.uniform(size=(NODES, FEATURES)) < 0.5)
+    features = SparseFeatures.from_scipy(sp.csr_array(x))
+    config, inputs, params = build(name, features, x_pos)
+    masks = draw_masks(jax.random.key(7), params, inputs, HPARAMS, config=config)
+    labels = jnp.asarray(rng.integers(0, CLASSES, size=NODES))
+    mask = jnp.arange(NODES) % 3 != 0
+
+    @jax.jit
+    def value(params):
+        output = apply(params, inputs, HPARAMS, config=config, masks=masks)
+        return loss(output, labels, mask, HPARAMS, config=config)
+
+    leaves, treedef = jax.tree.flatten(params)
+    directions = [jnp.asarray(rng.normal(size=leaf.shape)) for leaf in leaves]
+    step = 1e-6
+
+    def moved(sign):
+        pairs = zip(leaves, directions, strict=True)
+        return jax.tree.unflatten(treedef, [a + sign * step * d for a, d in pairs])
+
+    numeric = (value(moved(1)) - value(moved(-1))) / (2 * step)
+    gradient = jax.tree.leaves(jax.grad(value)(params))
+    exact = sum(jnp.sum(g * d) for g, d in zip(gradient, directions, strict=True))
+    np.testing.assert_allclose(exact, numeric, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["gpr", "dsf-bern-r", "dsf-jacobi-i", "jacobi"])
+def test_lanes_of_params_and_hparams_equal_a_loop(name, x_pos, rng):
+    """Runs with their own seeds, settings, positional kind and f_p, side by side."""
+    x = rng.normal(size=(NODES, FEATURES)) * (rng.uniform(size=(NODES, FEATURES)) < 0.5)
+    config = small(name)
+    inputs = make_inputs(
+        GRAPH, SparseFeatures.from_scipy(sp.csr_array(x)), x_pos, config
+    )
+    labels = jnp.asarray(rng.integers(0, CLASSES, size=NODES))
+    mask = jnp.arange(NODES) % 3 != 0
+    settings = [
+        HPARAMS,
+        HPARAMS._replace(pos_kind=0, f_p=3, eta1=0.8, gamma_init=1, a=1.0, sole=True),
+        HPARAMS._replace(dropout_x=0.0, gamma_init=2, rho_scale=0.5, eta2=0.0),
+    ]
+    stacked = jax.tree.map(lambda *values: jnp.asarray(values), *settings)
+    keys = jax.random.split(jax.random.key(1), 3)
+
+    def run(key, hparams):
+        init_key, mask_key = jax.random.split(key)
+        params = init(init_key, inputs, hparams, config=config, num_classes=CLASSES)
+        masks = draw_masks(mask_key, params, inputs, hparams, config=config)
+
+        def value(params):
+            output = apply(params, inputs, hparams, config=config, masks=masks)
+            return loss(output, labels, mask, hparams, config=config)
+
+        return jax.value_and_grad(value)(params)
+
+    together = jax.jit(jax.vmap(run))(keys, stacked)
+    for lane, hparams in enumerate(settings):
+        alone = run(keys[lane], hparams)
+        jax.tree.map(
+            lambda all_, one, lane=lane: np.testing.assert_allclose(
+                all_[lane], one, atol=1e-10
+            ),
+            together,
+            alone,
+        )
+
+
+def test_no_retrace_for_new_settings(x_pos):
+    traces = 0
+    config = small("dsf-gpr-r")
+    inputs = make_inputs(GRAPH, jnp.ones((NODES, FEATURES)), x_pos, config)
+
+    @jax.jit
+    def run(key, hparams):
+        nonlocal traces
+        traces += 1
+        params = init(key, inputs, hparams, config=config, num_classes=CLASSES)
+        return apply(params, inputs, hparams, config=config).logits
+
+    first = run(jax.random.key(0), HyperParams())
+    other = HyperParams(
+        *(type(value)(0.3 * value + 1) for value in HyperParams())
+    )._replace(pos_kind=0, f_p=5, gamma_init=2)
+    second = run(jax.random.key(1), other)
+    assert traces == 1
+    assert not np.allclose(first, second)
+
+
+def test_initial_values_follow_the_facts(x_pos):
+    config = small("dsf-gpr-i")
+    x = jnp.ones((NODES, 400))
+    inputs = make_inputs(GRAPH, x, x_pos, config)
+    params = init(
+        jax.random.key(0), inputs, HPARAMS, config=config, num_classes=CLASSES
+    )
+    for leaf, fan_in in [
+        (params.hidden.w, 400),
+        (params.hidden.bias, 400),
+        (params.out.w, HIDDEN),
+        (params.position.start.w, HPARAMS.f_p),
+        (params.position.start.bias, HPARAMS.f_p),
+        (params.position.heads.w, WIDTH),
+        (params.position.heads.bias, WIDTH),
+        (params.position.correlation.w, WIDTH),
+    ]:
+        bound = fan_in**-0.5
+        assert np.abs(leaf).max() <= bound
+        assert np.abs(leaf).max() > 0.5 * bound
+
+
+def test_gamma_starts():
+    key = jax.random.key(0)
+
+    def start(kind, alpha):
+        hparams = HyperParams(gamma_init=GAMMA_INITS.index(kind), alpha=alpha)
+        return np.asarray(initial_gamma(key, hparams, 3))
+
+    np.testing.assert_allclose(start("ppr", 0.2), [0.2, 0.16, 0.128, 0.512])
+    np.testing.assert_allclose(start("ppr", 1.0), [1, 0, 0, 0], atol=1e-15)
+    np.testing.assert_allclose(start("ppr", 0.0), [0, 0, 0, 1], atol=1e-15)
+    np.testing.assert_allclose(start("nppr", 0.5), np.asarray([8, 4, 2, 1]) / 15)
+    np.testing.assert_allclose(np.abs(start("random", 0.0)).sum(), 1)
+    np.testing.assert_allclose(start("one-hot", 2.0), [0, 0, 1, 0])
+    np.testing.assert_allclose(start("ones", 0.5), np.ones(4))
+
+
+@pytest.mark.parametrize("name", ["gpr", "dsf-gpr-i", "dsf-bern-r", "dsf-legendre-r"])
+def test_local_weights_are_what_the_filter_uses(name, x_pos, rng):
+    x = jnp.asarray(rng.normal(size=(NODES, FEATURES)))
+    config, inputs, params = build(name, x, x_pos)
+    weights = local_weights(params, inputs, HPARAMS, config=config)
+    basis = config.backbone.basis(HPARAMS)
+    eigvals, eigvecs = np.linalg.eigh(np.eye(NODES) - inputs.filter_op.to_dense())
+    curves = response(weights.beta, jnp.asarray(eigvals), basis)  # g_i(λ_n)
+    h = jax.nn.relu(x @ params.hidden.w + params.hidden.bias[None])
+    signal = h @ params.out.w + params.out.bias[None]
+    spectrum = eigvecs.T @ np.asarray(signal)
+    expected = np.einsum("in,in,nc->ic", curves, eigvecs, spectrum)
+    output = apply(params, inputs, HPARAMS, config=config)
+    np.testing.assert_allclose(output.logits, expected, atol=1e-10)
+
+
+def test_local_weights_of_factors(x_pos):
+    x = jnp.ones((NODES, FEATURES))
+    for name in ("jacobi", "dsf-jacobi-r", "dsf-jacobi-r-no-ipe"):
+        config, inputs, params = build(name, x, x_pos)
+        weights = local_weights(params, inputs, HPARAMS, config=config)
+        assert weights.rho.shape == (ORDER, NODES)
+        np.testing.assert_allclose(
+            weights.theta[1:], np.cumprod(weights.rho, axis=0), atol=1e-12
+        )
+        np.testing.assert_allclose(
+            weights.beta, params.gamma[:, :1] * weights.theta, atol=1e-12
+        )
+
+
+def test_node_positions(x_pos):
+    x = jnp.ones((NODES, FEATURES))
+    config, inputs, params = build("dsf-gpr-i", x, x_pos)
+    stack = node_positions(params, inputs, HPARAMS, config=config)
+    output = apply(params, inputs, HPARAMS, config=config)
+    assert stack.shape == (ORDER + 1, NODES, WIDTH)
+    np.testing.assert_allclose(stack[-1], output.pos, atol=1e-12)
+    config, inputs, params = build("gpr", x, x_pos)
+    with pytest.raises(ValueError, match="params must be those of a model with posi"):
+        node_positions(params, inputs, HPARAMS, config=config)
+
+
+def test_a_basis_of_your_own_is_enhanced_in_one_call(x_pos, rng):
+    mine = Backbone(basis=lambda _: legendre)
+    x = jnp.asarray(rng.normal(size=(NODES, FEATURES)))
+    config = ModelConfig(backbone=mine, variant="R", order=ORDER)
+    inputs = make_inputs(GRAPH, x, x_pos, config)
+    params = init(
+        jax.random.key(0), inputs, HPARAMS, config=config, num_classes=CLASSES
+    )
+    named = dataclasses.replace(MODELS["dsf-legendre-r"], order=ORDER)
+    np.testing.assert_allclose(
+        apply(params, inputs, HPARAMS, config=config).logits,
+        apply(params, inputs, HPARAMS, config=named).logits,
+    )
+
+
+def test_models_are_named():
+    expected = {
+        *("gpr", "bern", "jacobi"),
+        *(f"dsf-{b}-{v}" for b in ("gpr", "bern", "jacobi") for v in "ir"),
+        *(f"dsf-gpr-r-no-{part}" for part in ("ipe", "lgwd", "orth")),
+    }
+    assert expected <= set(MODELS)
+    assert all(hash(config) is not None for config in MODELS.values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"order": -1}, ["order", "-1", "at least 0"]),
+        ({"width": 0}, ["width", "0", "at least 1"]),
+        ({"variant": "I", "has_ipe": False}, ["variant", "'I'", "DSF-x-R"]),
+    ],
+)
+def test_bad_configs_are_refused(changes, words):
+    with pytest.raises(ValueError, match="must be") as caught:
+        ModelConfig(**({"backbone": BACKBONES["gpr"]} | changes))
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_an_edgeless_graph_and_order_zero(rng):
+    graph = Graph.from_edges([], num_nodes=3)
+    x_pos = jnp.zeros((2, 3, 32))
+    for name in ("gpr", "dsf-bern-r", "dsf-jacobi-i"):
+        config = dataclasses.replace(MODELS[name], order=0)
+        inputs = make_inputs(graph, jnp.eye(3), x_pos, config)
+        params = init(jax.random.key(0), inputs, HPARAMS, config=config, num_classes=2)
+        output = apply(params, inputs, HPARAMS, config=config)
+        assert np.all(np.isfinite(output.logits))
