@@ -7,10 +7,10 @@ In one forward pass DSF adds to its base model, by the paper's count,
     N (f_p d + 2 K d + 2 d + K + 1) + 2 |E| K d + 2 N² K d        DSF-x-I
 
 multiply-adds, and all but the last term in DSF-x-R. XLA counts the operations of the
-compiled programs. It counts the body of a loop once, so that F(K) = F(0) + K (F(2) - F(0))
-with F(2) and F(0) compiled; N is one block of rows of the correlation. One JSON line per
-variant and size: `xla_flops` that the compiled DSF model has more than its base model,
-`paper_flops` (two per multiply-add) and their `ratio`.
+compiled programs. It counts the body of a loop once, so F(K) = F(0) + K (F(2) - F(0))
+with F(2) and F(0) compiled; N is one block of rows of the correlation. One JSON line
+per variant and size: `xla_flops` that the compiled DSF model has more than its base
+model, `paper_flops` (two per multiply-add) and their `ratio`.
 """
 
 import argparse

@@ -2,10 +2,10 @@
 
     python benchmarks/memory.py --nodes 20000 --degree 5 --models dsf-gpr-i dsf-gpr-r
 
-A generated graph, float32, K = 10, 64-wide positions. Each case runs in a process of its
-own and prints one JSON line: `model`, `nodes`, `seconds` (one step, compiled), `program_mb`
-(what the compiled step allocates), `peak_rss_mb` (the process), and `n_by_n_mb`, the size
-of the one N x N array that is never built.
+A generated graph, float32, K = 10, 64-wide positions. Each case runs in a process of
+its own and prints one JSON line: `model`, `nodes`, `seconds` (one step, compiled),
+`program_mb` (what the compiled step allocates), `peak_rss_mb` (the process), and
+`n_by_n_mb`, the size of the one N x N array that is never built.
 """
 
 import argparse

@@ -16,7 +16,7 @@ from jax import Array
 from jaxtyping import Bool, Float
 
 from dsf_jax.correlation import Correlation, correlate, correlate_lanes
-from dsf_jax.lanes import fold_lanes
+from dsf_jax.lanes import fold_lanes, num_lanes
 from dsf_jax.sparse import Operator, propagate
 
 Scalar = int | float | Float[Array, ""]
@@ -244,7 +244,9 @@ def orthogonality_loss(
 
 
 # Lane layout: pos [N, L, D], stacks of it [K, N, L, D], heads [K1, L, D] and [K1, L],
-# logits [K1, L, N], the rest [L, ...].
+# logits [K1, L, N], the rest [L, ...]. Operator and flag have no lanes.
+_FORWARD_LANES = (None, None, 0, 0, 1, 1)
+_BACKWARD_LANES = (*_FORWARD_LANES, 2, 1, 1)
 
 
 def _forward(
@@ -256,8 +258,7 @@ def _forward(
     pos0: Float[Array, "N _ D"],
 ) -> tuple[Array, Array, Array]:
     """Logits, the last positions, and P^(1)..P^(K) for the gradient."""
-    lanes = max(leaf.shape[0] for leaf in jax.tree.leaves((strengths, correlation)))
-    lanes = max(lanes, heads.w.shape[1], pos0.shape[1])
+    lanes = num_lanes((strengths, correlation, heads, pos0), _FORWARD_LANES[2:])
     pos0 = jnp.broadcast_to(pos0, (pos0.shape[0], lanes, pos0.shape[2]))
     eta1, eta2, scale = (value[None, :, None] for value in strengths)
 
@@ -281,14 +282,17 @@ def _backward(
     correlation: Correlation | None,
     heads: Heads,
     pos0: Float[Array, "N _ D"],
-    stack: Float[Array, "K N L D"],
-    logits_bar: Float[Array, "K1 L N"],
-    last_bar: Float[Array, "N L D"],
+    stack: Float[Array, "K N _ D"],
+    logits_bar: Float[Array, "K1 _ N"],
+    last_bar: Float[Array, "N _ D"],
 ) -> tuple[Correlation | None, Heads, Array]:
     """Gradients of the parameters and of P^(0), from the last step to the first."""
-    pos0 = jnp.broadcast_to(pos0, last_bar.shape)
+    arrays = (strengths, correlation, heads, pos0, stack, logits_bar, last_bar)
+    lanes = num_lanes(arrays, _BACKWARD_LANES[2:])
+    shape = (pos0.shape[0], lanes, pos0.shape[2])
+    pos0, last_bar = jnp.broadcast_to(pos0, shape), jnp.broadcast_to(last_bar, shape)
+    logits_bar = jnp.broadcast_to(logits_bar, (len(logits_bar), lanes, len(pos0)))
     eta1, eta2, scale = (value[None, :, None] for value in strengths)
-    lanes = last_bar.shape[1]
     widen = jax.tree.map(
         lambda leaf: jnp.zeros((lanes, *leaf.shape[1:]), leaf.dtype), correlation
     )
@@ -308,7 +312,7 @@ def _backward(
             step_bar, p_bar = pullback(-eta2 * scale * smooth_bar)
             before_bar = before_bar + p_bar
             correlation_bar = jax.tree.map(jnp.add, correlation_bar, step_bar)
-        w_bar = jnp.einsum("ln,nld->ld", t_bar, pos)
+        w_bar = jnp.sum(t_bar.T[:, :, None] * pos, axis=0)
         return (before_bar, pos0_bar, correlation_bar), w_bar
 
     # S needs the positions before each step; R does not, and gets no copy of the stack
@@ -319,19 +323,15 @@ def _backward(
         step, start, inputs, reverse=True
     )
     pos0_bar = pos0_bar + pos_bar + logits_bar[0].T[:, :, None] * heads.w[0][None]
-    first_bar = jnp.einsum("ln,nld->ld", logits_bar[0], pos0)
+    first_bar = jnp.sum(logits_bar[0].T[:, :, None] * pos0, axis=0)
     heads_bar = Heads(
         w=jnp.concatenate([first_bar[None], w_bar]), bias=logits_bar.sum(axis=2)
     )
     return correlation_bar, heads_bar, pos0_bar
 
 
-_folded_forward = fold_lanes(
-    _forward, lane_axes=(None, None, 0, 0, 1, 1), out_axes=(1, 1, 2)
-)
-_folded_backward = fold_lanes(
-    _backward, lane_axes=(None, None, 0, 0, 1, 1, 2, 1, 1), out_axes=(0, 1, 1)
-)
+_folded_forward = fold_lanes(_forward, lane_axes=_FORWARD_LANES, out_axes=(1, 1, 2))
+_folded_backward = fold_lanes(_backward, lane_axes=_BACKWARD_LANES, out_axes=(0, 1, 1))
 
 
 @jax.custom_vjp

@@ -60,6 +60,21 @@ def fold_lanes(
     return folded
 
 
+def num_lanes(args: Sequence[Any], lane_axes: Sequence[int | None]) -> int:
+    """Lanes of the argument that has the most.
+
+    Example:
+      >>> num_lanes([jnp.ones((3, 1)), jnp.ones((4, 2, 5))], [1, 0])
+      4
+    """
+    return max(
+        leaf.shape[axis]
+        for arg, axis in zip(args, lane_axes, strict=True)
+        if axis is not None
+        for leaf in jax.tree.leaves(arg)
+    )
+
+
 def _all_at_once(
     fn: Callable[..., Any],
     axis_size: int,
@@ -69,31 +84,24 @@ def _all_at_once(
     out_axes: int | tuple[int, ...],
 ) -> Any:
     """Merge the batch into the lanes, call once, take the batch out again."""
-    with_lanes = [
-        (arg, batched, axis)
-        for arg, batched, axis in zip(args, in_batched, lane_axes, strict=True)
-        if axis is not None
+    one_element = [
+        jax.tree.map(lambda leaf, b: leaf[0] if b else leaf, arg, batched)
+        for arg, batched in zip(args, in_batched, strict=True)
     ]
-    num_lanes = max(
-        leaf.shape[axis + is_batched]
-        for arg, batched, axis in with_lanes
-        for leaf, is_batched in zip(
-            jax.tree.leaves(arg), jax.tree.leaves(batched), strict=True
-        )
-    )
+    lanes = num_lanes(one_element, lane_axes)
 
     def merge(leaf: Array, is_batched: bool, axis: int) -> Array:
         if not is_batched and leaf.shape[axis] == 1:
             return leaf  # shared by all lanes as it is
         leaf = leaf if is_batched else leaf[None]
         shape = list(leaf.shape)
-        shape[0], shape[axis + 1] = axis_size, num_lanes
+        shape[0], shape[axis + 1] = axis_size, lanes
         leaf = jnp.moveaxis(jnp.broadcast_to(leaf, shape), 0, axis)
         return jax.lax.collapse(leaf, axis, axis + 2)
 
     def split(leaf: Array, axis: int) -> Array:
         shape = list(leaf.shape)
-        shape[axis : axis + 1] = [axis_size, num_lanes]
+        shape[axis : axis + 1] = [axis_size, lanes]
         return jnp.moveaxis(leaf.reshape(shape), axis, 0)
 
     def split_all(out: Any, axis: int) -> Any:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Float
 
-from dsf_jax.lanes import fold_lanes
+from dsf_jax.lanes import fold_lanes, num_lanes
 from dsf_jax.sparse import Operator, propagate
 
 
@@ -62,13 +62,17 @@ def recurrence_terms(
     return _analysis(op, coefficients, x[:, None, :], no_drive)[:, :, 0, :]
 
 
+_ANALYSIS_LANES = (None, 2, 1, 2)
+_SYNTHESIS_LANES = (None, 2, 2)
+
+
 def _run_analysis(
     op: Operator,
     coefficients: Recurrence,
     x: Float[Array, "N _ C"],  # the lanes of x, coefficients and drive are L or 1
     drive: Float[Array, "K ..."],
 ) -> Float[Array, "K1 N L C"]:
-    shape = _signal_shape(x.shape, coefficients, drive)
+    lanes = num_lanes((coefficients, x, drive), _ANALYSIS_LANES[1:])
 
     def step(carry: tuple[Array, Array], inputs: tuple[Recurrence, Array]) -> Any:
         q, q_prev = carry
@@ -76,7 +80,7 @@ def _run_analysis(
         q_next = u + slope * _propagate_lanes(op, q) + shift * q - back * q_prev
         return (q_next, q), q_next
 
-    q0 = jnp.broadcast_to(x, shape)
+    q0 = jnp.broadcast_to(x, (x.shape[0], lanes, x.shape[2]))
     _, q = jax.lax.scan(step, (q0, jnp.zeros_like(q0)), (coefficients, drive))
     return jnp.concatenate([q0[None], q])
 
@@ -84,7 +88,7 @@ def _run_analysis(
 def _run_synthesis(
     op: Operator, coefficients: Recurrence, y: Float[Array, "K1 N _ C"]
 ) -> Float[Array, "K1 N L C"]:
-    shape = _signal_shape(y.shape[1:], coefficients)
+    lanes = num_lanes((coefficients, y), _SYNTHESIS_LANES[1:])
 
     def step(carry: tuple[Array, Array], inputs: tuple[Recurrence, Array]) -> Any:
         p, pending = carry  # p_{k+1} and b_{k+2} p_{k+2}
@@ -92,14 +96,14 @@ def _run_synthesis(
         p_next = y_k + _propagate_lanes(op, slope * p) + shift * p - pending
         return (p_next, back * p), p_next
 
-    last = jnp.broadcast_to(y[-1], shape)
+    last = jnp.broadcast_to(y[-1], (y.shape[1], lanes, y.shape[3]))
     start = (last, jnp.zeros_like(last))
     _, p = jax.lax.scan(step, start, (coefficients, y[:-1]), reverse=True)
     return jnp.concatenate([p, last[None]])
 
 
-_folded_analysis = fold_lanes(_run_analysis, lane_axes=(None, 2, 1, 2), out_axes=2)
-_folded_synthesis = fold_lanes(_run_synthesis, lane_axes=(None, 2, 2), out_axes=2)
+_folded_analysis = fold_lanes(_run_analysis, lane_axes=_ANALYSIS_LANES, out_axes=2)
+_folded_synthesis = fold_lanes(_run_synthesis, lane_axes=_SYNTHESIS_LANES, out_axes=2)
 
 
 @jax.custom_vjp
@@ -164,13 +168,6 @@ def _coefficient_gradient(
 
 def _propagate_lanes(op: Operator, x: Float[Array, "N L C"]) -> Float[Array, "N L C"]:
     return propagate(op, x.reshape(x.shape[0], -1)).reshape(x.shape)
-
-
-def _signal_shape(shape: tuple[int, ...], *others: Any) -> tuple[int, ...]:
-    """[N, L, C] with the lanes of all operands (lane axis 2 of the stacked ones)."""
-    num_nodes, lanes, channels = shape
-    lanes = max(lanes, *(leaf.shape[2] for leaf in jax.tree.leaves(others)))
-    return num_nodes, lanes, channels
 
 
 def _sum_to(full: Array, like: Array) -> Array:

@@ -393,10 +393,11 @@ def test_gradients_to_second_order(basis, order, rng):
 
     def twice(loss):
         first = jax.grad(loss)
-        return jax.grad(lambda x, beta: jnp.sum(first(x, beta) * v), argnums=(0, 1))
+        along = jax.grad(lambda x, beta: jnp.sum(first(x, beta) * v), argnums=(0, 1))
+        return jax.jit(along)
 
     def once(loss):
-        return jax.grad(loss, argnums=(0, 1))
+        return jax.jit(jax.grad(loss, argnums=(0, 1)))
 
     for transform in (once, twice):
         expected = transform(theirs)(x, beta)
@@ -420,14 +421,15 @@ def test_gradient_of_recurrence_coefficients(rng):
         return dense_loss(jacobi(a, b), a_dense, x, beta)
 
     for left, right in zip(
-        jax.grad(ours, argnums=(0, 1))(a, b),
-        jax.grad(theirs, argnums=(0, 1))(a, b),
+        jax.jit(jax.grad(ours, argnums=(0, 1)))(a, b),
+        jax.jit(jax.grad(theirs, argnums=(0, 1)))(a, b),
         strict=True,
     ):
         np.testing.assert_allclose(left, right, rtol=1e-9)
 
     rho = jnp.asarray(rng.uniform(-1, 1, size=(5, 13)))
 
+    @jax.jit
     def inside(rho):
         rho = jnp.asarray(rho)
         filtered = diverse_recurrence_filter(op, x, jnp.ones(6), rho, jacobi(a, b))
@@ -443,6 +445,7 @@ def test_lanes_of_every_argument_equal_a_loop(rng):
     beta = jnp.asarray(rng.normal(size=(2, 3, 6, 13)))
     a = jnp.asarray(rng.uniform(0, 1, size=2))
 
+    @jax.jit
     def value_and_gradients(x, beta, a):
         def loss(x, beta, a):
             return jnp.sum(jnp.sin(diverse_filter(op, x, beta, jacobi(a, 0.5))))

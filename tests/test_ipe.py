@@ -96,11 +96,13 @@ def test_gradient_rule_equals_plain_autodiff(case, order, rng):
     pos0, heads = draw(rng, GRAPH.num_nodes, WIDTH), draw_heads(rng, order)
 
     def gradients(loss):
-        return jax.grad(
-            lambda correlation, heads, pos0: loss(
-                op, correlation, heads, pos0, settings
-            ),
-            argnums=(0, 1, 2),
+        return jax.jit(
+            jax.grad(
+                lambda correlation, heads, pos0: loss(
+                    op, correlation, heads, pos0, settings
+                ),
+                argnums=(0, 1, 2),
+            )
         )(correlation, heads, pos0)
 
     assert_trees_close(gradients(our_loss), gradients(plain_loss))
@@ -118,6 +120,7 @@ def test_lanes_equal_a_loop(case, rng):
         name: value * jnp.asarray([1.0, 0.5, 0.9]) for name, value in settings.items()
     }
 
+    @jax.jit
     def run(correlation, heads, pos0, settings):
         return jax.value_and_grad(our_loss, argnums=(1, 2, 3))(
             op, correlation, heads, pos0, settings

@@ -77,7 +77,7 @@ def build(name, features, x_pos, hparams=HPARAMS, seed=0, config=None):
     """A model with parameters moved off their special starting values."""
     config = small(name) if config is None else config
     inputs = make_inputs(GRAPH, features, x_pos, config)
-    params = init(
+    params = jitted_init(
         jax.random.key(seed), inputs, hparams, config=config, num_classes=CLASSES
     )
     leaves, treedef = jax.tree.flatten(params)
@@ -87,6 +87,11 @@ def build(name, features, x_pos, hparams=HPARAMS, seed=0, config=None):
         for leaf, key in zip(leaves, keys, strict=True)
     ]
     return config, inputs, jax.tree.unflatten(treedef, moved)
+
+
+jitted_apply = jax.jit(apply, static_argnames="config")
+jitted_init = jax.jit(init, static_argnames=("config", "num_classes"))
+jitted_masks = jax.jit(draw_masks, static_argnames="config")
 
 
 def numpy_masks(masks, x, stored):
@@ -170,15 +175,15 @@ def _each_model_with_both_modes():
             yield pytest.param(name, training, marks=marks, id=f"{name}-{mode}")
 
 
-@pytest.mark.parametrize(("name", "training"), _each_model_with_both_modes())
+@pytest.mark.parametrize(("name", "training"), list(_each_model_with_both_modes()))
 def test_model_equals_naive(name, training, features, x_pos, rng):
     stored, x = features
     config, inputs, params = build(name, stored, x_pos)
     masks = Masks()
     if training:
-        masks = draw_masks(jax.random.key(5), params, inputs, HPARAMS, config=config)
+        masks = jitted_masks(jax.random.key(5), params, inputs, HPARAMS, config=config)
         assert all(mask is None or np.any(mask == 0) for mask in masks)
-    output = apply(params, inputs, HPARAMS, config=config, masks=masks)
+    output = jitted_apply(params, inputs, HPARAMS, config=config, masks=masks)
     full = numpy_masks(masks, x, stored)
     logits, pos = naive_output(name, config, params, x, x_pos, full, HPARAMS)
     np.testing.assert_allclose(output.logits, logits, atol=1e-10)
@@ -210,7 +215,7 @@ def test_other_settings_equal_naive(name, changes, x_pos, rng):
     hparams = HPARAMS._replace(**changes)
     x = rng.normal(size=(NODES, FEATURES))
     config, inputs, params = build(name, jnp.asarray(x), x_pos, hparams)
-    output = apply(params, inputs, hparams, config=config)
+    output = jitted_apply(params, inputs, hparams, config=config)
     full = numpy_masks(Masks(), x, None)
     logits, pos = naive_output(name, config, params, x, x_pos, full, hparams)
     np.testing.assert_allclose(output.logits, logits, atol=1e-10)
@@ -255,7 +260,7 @@ def test_options_of_the_paper(x_pos, rng):
                 gamma[k] * products[k][:, None] * term for k, term in enumerate(terms)
             )
         expected = z @ params.out.w + params.out.bias[None]
-        output = apply(params, inputs, HPARAMS, config=config)
+        output = jitted_apply(params, inputs, HPARAMS, config=config)
         np.testing.assert_allclose(output.logits, expected, atol=1e-10)
 
 
@@ -265,8 +270,8 @@ def test_theta_of_one_gives_the_base_model(backbone, x_pos, rng):
     config, inputs, params = build(f"dsf-{backbone}-r-no-ipe", x, x_pos)
     params = params._replace(free=jnp.ones_like(params.free))
     base = small(backbone)
-    base_output = apply(params._replace(free=None), inputs, HPARAMS, config=base)
-    output = apply(params, inputs, HPARAMS, config=config)
+    base_output = jitted_apply(params._replace(free=None), inputs, HPARAMS, config=base)
+    output = jitted_apply(params, inputs, HPARAMS, config=config)
     np.testing.assert_allclose(output.logits, base_output.logits, atol=1e-12)
 
 
@@ -281,10 +286,10 @@ def test_saturated_heads_give_the_base_model(backbone, variant, x_pos, rng):
         w=jnp.zeros_like(heads.w), bias=jnp.full_like(heads.bias, 40.0)
     )
     params = params._replace(position=params.position._replace(heads=saturated))
-    base_output = apply(
+    base_output = jitted_apply(
         params._replace(position=None), inputs, HPARAMS, config=small(backbone)
     )
-    output = apply(params, inputs, HPARAMS, config=config)
+    output = jitted_apply(params, inputs, HPARAMS, config=config)
     np.testing.assert_allclose(output.logits, base_output.logits, atol=1e-12)
 
 
@@ -300,8 +305,8 @@ def test_free_weights_start_as_the_base_model(name, x_pos, rng):
         config = small(each)
         inputs = make_inputs(GRAPH, x, x_pos, config)
         key = jax.random.key(3)
-        params = init(key, inputs, hparams, config=config, num_classes=CLASSES)
-        logits.append(apply(params, inputs, hparams, config=config).logits)
+        params = jitted_init(key, inputs, hparams, config=config, num_classes=CLASSES)
+        logits.append(jitted_apply(params, inputs, hparams, config=config).logits)
     np.testing.assert_allclose(logits[0], logits[1], atol=1e-12)
 
 
@@ -325,10 +330,10 @@ def test_unlabelled_nodes_give_free_weights_no_gradient(x_pos, rng):
     labels = jnp.zeros(NODES, dtype=int)
 
     def value(params):
-        output = apply(params, inputs, HPARAMS, config=config)
+        output = jitted_apply(params, inputs, HPARAMS, config=config)
         return loss(output, labels, mask, HPARAMS, config=config)
 
-    gradient = jax.grad(value)(params).free
+    gradient = jax.jit(jax.grad(value))(params).free
     assert not np.any(gradient[:, 4:])
     assert np.all(np.any(gradient[:, :4], axis=0))
 
@@ -340,7 +345,7 @@ def test_gradients_equal_finite_differences(name, x_pos, rng):
     x = rng.normal(size=(NODES, FEATURES)) * (rng.uniform(size=(NODES, FEATURES)) < 0.5)
     features = SparseFeatures.from_scipy(sp.csr_array(x))
     config, inputs, params = build(name, features, x_pos)
-    masks = draw_masks(jax.random.key(7), params, inputs, HPARAMS, config=config)
+    masks = jitted_masks(jax.random.key(7), params, inputs, HPARAMS, config=config)
     labels = jnp.asarray(rng.integers(0, CLASSES, size=NODES))
     mask = jnp.arange(NODES) % 3 != 0
 
@@ -358,7 +363,7 @@ def test_gradients_equal_finite_differences(name, x_pos, rng):
         return jax.tree.unflatten(treedef, [a + sign * step * d for a, d in pairs])
 
     numeric = (value(moved(1)) - value(moved(-1))) / (2 * step)
-    gradient = jax.tree.leaves(jax.grad(value)(params))
+    gradient = jax.tree.leaves(jax.jit(jax.grad(value))(params))
     exact = sum(jnp.sum(g * d) for g, d in zip(gradient, directions, strict=True))
     np.testing.assert_allclose(exact, numeric, rtol=1e-6, atol=1e-7)
 
@@ -394,7 +399,7 @@ def test_lanes_of_params_and_hparams_equal_a_loop(name, x_pos, rng):
 
     together = jax.jit(jax.vmap(run))(keys, stacked)
     for lane, hparams in enumerate(settings):
-        alone = run(keys[lane], hparams)
+        alone = jax.jit(run)(keys[lane], hparams)
         jax.tree.map(
             lambda all_, one, lane=lane: np.testing.assert_allclose(
                 all_[lane], one, atol=1e-10
@@ -475,7 +480,7 @@ def test_local_weights_are_what_the_filter_uses(name, x_pos, rng):
     signal = h @ params.out.w + params.out.bias[None]
     spectrum = eigvecs.T @ np.asarray(signal)
     expected = np.einsum("in,in,nc->ic", curves, eigvecs, spectrum)
-    output = apply(params, inputs, HPARAMS, config=config)
+    output = jitted_apply(params, inputs, HPARAMS, config=config)
     np.testing.assert_allclose(output.logits, expected, atol=1e-10)
 
 
@@ -497,7 +502,7 @@ def test_node_positions(x_pos):
     x = jnp.ones((NODES, FEATURES))
     config, inputs, params = build("dsf-gpr-i", x, x_pos)
     stack = node_positions(params, inputs, HPARAMS, config=config)
-    output = apply(params, inputs, HPARAMS, config=config)
+    output = jitted_apply(params, inputs, HPARAMS, config=config)
     assert stack.shape == (ORDER + 1, NODES, WIDTH)
     np.testing.assert_allclose(stack[-1], output.pos, atol=1e-12)
     config, inputs, params = build("gpr", x, x_pos)
@@ -552,5 +557,5 @@ def test_an_edgeless_graph_and_order_zero(rng):
         config = dataclasses.replace(MODELS[name], order=0)
         inputs = make_inputs(graph, jnp.eye(3), x_pos, config)
         params = init(jax.random.key(0), inputs, HPARAMS, config=config, num_classes=2)
-        output = apply(params, inputs, HPARAMS, config=config)
+        output = jitted_apply(params, inputs, HPARAMS, config=config)
         assert np.all(np.isfinite(output.logits))

@@ -18,6 +18,8 @@ from dsf_jax.positional import (
     positional_features,
     random_walk_features,
 )
+from tests import reference
+from tests.graphs import GRAPHS
 
 
 def weighted(graph, seed=0):
@@ -28,16 +30,15 @@ def weighted(graph, seed=0):
     return graph
 
 
-SMALL = {
-    "edge": nx.path_graph(2),
-    "path": nx.path_graph(9),
-    "star": nx.star_graph(6),
-    "complete": nx.complete_graph(40),
-    "random": nx.gnp_random_graph(60, 0.1, seed=0),
-    "disconnected": nx.disjoint_union_all([nx.cycle_graph(5), *[nx.path_graph(8)] * 2]),
-    "isolated": nx.disjoint_union(nx.empty_graph(3), nx.barbell_graph(4, 2)),
-    "edgeless": nx.empty_graph(5),
-    "weighted": weighted(nx.gnp_random_graph(40, 0.15, seed=1)),
+SMALL = GRAPHS | {
+    "edge": Graph.from_networkx(nx.path_graph(2)),
+    "complete": Graph.from_networkx(nx.complete_graph(40)),
+    "three parts": Graph.from_networkx(
+        nx.disjoint_union_all([nx.cycle_graph(5), *[nx.path_graph(8)] * 2])
+    ),
+    "more nodes than columns": Graph.from_networkx(
+        nx.gnp_random_graph(60, 0.1, seed=0)
+    ),
 }
 LARGE = {  # for the partial solver; all but the last two repeat eigenvalues
     "tree": nx.balanced_tree(2, 7),
@@ -55,12 +56,13 @@ def no_dense(monkeypatch):
     monkeypatch.setattr(positional, "_DENSE_NODES", 0)
 
 
+@pytest.fixture(params=SMALL)
+def graph(request):
+    return SMALL[request.param]
+
+
 def dense_a_hat(graph):
-    a = np.zeros((graph.num_nodes, graph.num_nodes))
-    a[np.asarray(graph.receivers), np.asarray(graph.senders)] = graph.weights
-    degrees = a.sum(axis=1)
-    root = np.sqrt(np.where(degrees > 0, degrees, 1.0))
-    return a / root[:, None] / root[None, :]
+    return reference.a_hat(graph.to_scipy().toarray())
 
 
 def eigenspaces(values, vectors):
@@ -90,9 +92,7 @@ def assert_lappe(features, graph, num_columns=NUM_COLUMNS):
 
 
 @pytest.mark.parametrize("block", [1, 7, 64])
-@pytest.mark.parametrize("name", SMALL)
-def test_rwpe_equals_dense_powers(name, block):
-    graph = Graph.from_networkx(SMALL[name])
+def test_rwpe_equals_dense_powers(graph, block):
     a = graph.to_scipy().toarray()
     walk = a / np.maximum(a.sum(axis=0), 1e-300)
     powers = [np.linalg.matrix_power(walk, j) for j in range(1, NUM_COLUMNS + 1)]
@@ -138,9 +138,7 @@ def test_lappe_of_any_small_graph(graph, num_columns):
     assert (np.diff(values) >= 0).all()
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_lappe_equals_dense_eigenvectors(name):
-    graph = Graph.from_networkx(SMALL[name])
+def test_lappe_equals_dense_eigenvectors(graph):
     assert_lappe(laplacian_features(graph), graph)
     assert_lappe(laplacian_features(graph, num_columns=3), graph, num_columns=3)
 
@@ -172,15 +170,20 @@ def test_more_columns_than_the_partial_solver_can_separate():
 
 
 @pytest.mark.usefixtures("no_dense")
+def test_rounding_ends_the_iteration(monkeypatch):
+    monkeypatch.setattr(positional, "_RESIDUAL", 0.0)
+    graph = Graph.from_networkx(LARGE["torus"])
+    assert_lappe(laplacian_features(graph), graph)
+
+
+@pytest.mark.usefixtures("no_dense")
 def test_lappe_that_does_not_converge(monkeypatch):
     monkeypatch.setattr(positional, "_MAX_ROUNDS", 1)
     with pytest.raises(RuntimeError, match=r"200 nodes .* 1 rounds; .*random_walk"):
         laplacian_features(Graph.from_networkx(nx.path_graph(200)))
 
 
-@pytest.mark.parametrize("name", ["random", "weighted", "isolated", "disconnected"])
-def test_relabelled_nodes(name):
-    graph = Graph.from_networkx(SMALL[name])
+def test_relabelled_nodes(graph):
     order = np.random.default_rng(0).permutation(graph.num_nodes)  # new -> old
     old = graph.to_scipy().tocsr()
     new = Graph.from_scipy(old[order][:, order])
@@ -274,18 +277,14 @@ def test_counts_below_one(function, name):
 # --- files -----------------------------------------------------------------------
 
 
-@pytest.fixture
-def graph():
-    return Graph.from_networkx(SMALL["isolated"])
-
-
 def assert_same(actual, expected):
     np.testing.assert_array_equal(actual.x_pos, expected.x_pos)
     np.testing.assert_array_equal(actual.eigenvalues, expected.eigenvalues)
     assert actual.num_zero_eigenvalues == expected.num_zero_eigenvalues
 
 
-def test_stored_result_is_used(graph, tmp_path, monkeypatch):
+def test_stored_result_is_used(tmp_path, monkeypatch):
+    graph = GRAPHS["isolated"]
     computed = positional_features(graph, cache=str(tmp_path / "new" / "folder"))
     (file,) = (tmp_path / "new" / "folder").iterdir()  # nothing else is left behind
     assert file.suffix == ".npz"
@@ -298,7 +297,8 @@ def test_stored_result_is_used(graph, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", ["empty", "text", "cut", "flip", "array", "shape"])
-def test_damaged_file_is_replaced(damage, graph, tmp_path):
+def test_damaged_file_is_replaced(damage, tmp_path):
+    graph = GRAPHS["isolated"]
     computed = positional_features(graph, cache=tmp_path)
     (file,) = tmp_path.iterdir()
     content = file.read_bytes()
@@ -321,7 +321,8 @@ def test_damaged_file_is_replaced(damage, graph, tmp_path):
     assert file.read_bytes() == content
 
 
-def test_folder_that_cannot_be_written(graph, tmp_path):
+def test_folder_that_cannot_be_written(tmp_path):
+    graph = GRAPHS["isolated"]
     blocker = tmp_path / "file"
     blocker.write_text("")
     features = positional_features(graph, cache=blocker / "folder")
@@ -329,7 +330,8 @@ def test_folder_that_cannot_be_written(graph, tmp_path):
     assert blocker.read_text() == ""
 
 
-def test_default_folder(graph, tmp_path, monkeypatch):
+def test_default_folder(tmp_path, monkeypatch):
+    graph = GRAPHS["isolated"]
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv(positional.CACHE_VARIABLE, raising=False)
