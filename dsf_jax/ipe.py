@@ -126,7 +126,8 @@ def positions(
 
     def step(pos: Array, _: None) -> tuple[Array, Array]:
         raw = raw_step(op, pos, pos0, correlation, eta1=eta1, eta2=eta2, scale=scale)
-        return jnp.tanh(raw), jnp.tanh(raw)
+        pos = jnp.tanh(raw)
+        return pos, pos
 
     _, later = jax.lax.scan(step, pos0, None, length=order)
     return jnp.concatenate([pos0[None], later])

@@ -22,6 +22,13 @@ def graph(request):
     return GRAPHS[request.param]
 
 
+@pytest.fixture(autouse=True)
+def private_cache(tmp_path_factory, monkeypatch):
+    """No test reads or writes the user's cache."""
+    folder = tmp_path_factory.getbasetemp() / "cache"
+    monkeypatch.setenv("DSF_JAX_CACHE", str(folder))
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
