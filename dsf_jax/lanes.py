@@ -84,11 +84,14 @@ def _all_at_once(
     out_axes: int | tuple[int, ...],
 ) -> Any:
     """Merge the batch into the lanes, call once, take the batch out again."""
-    one_element = [
-        jax.tree.map(lambda leaf, b: leaf[0] if b else leaf, arg, batched)
-        for arg, batched in zip(args, in_batched, strict=True)
-    ]
-    lanes = num_lanes(one_element, lane_axes)
+    lanes = max(
+        leaf.shape[axis + is_batched]
+        for arg, batched, axis in zip(args, in_batched, lane_axes, strict=True)
+        if axis is not None
+        for leaf, is_batched in zip(
+            jax.tree.leaves(arg), jax.tree.leaves(batched), strict=True
+        )
+    )
 
     def merge(leaf: Array, is_batched: bool, axis: int) -> Array:
         if not is_batched and leaf.shape[axis] == 1:

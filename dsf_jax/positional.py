@@ -5,7 +5,6 @@ Both are exact, in float64, without an N x N array. They depend on the graph alo
 """
 
 import hashlib
-import math
 import os
 import tempfile
 from collections.abc import Callable
@@ -18,8 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
+from dsf_jax.eigen import leading_eigenpairs
 from dsf_jax.graph import Graph
-from dsf_jax.sparse import _normalise
+from dsf_jax.sparse import normalise
 
 KINDS = ("lap", "rw")  # order of the first axis of x_pos
 NUM_COLUMNS = 32  # the largest f_p of the published search
@@ -29,17 +29,8 @@ _CACHE_VERSION = 1  # raise it when a graph gets other values or another form of
 # what NumPy and zipfile raise on damaged bytes
 _UNREADABLE = (OSError, EOFError, LookupError, RuntimeError, ValueError, BadZipFile)
 _MAX_THREADS = 8  # of the random walk; each holds three N x block arrays
+_DENSE_NODES = 512  # components up to here are solved as dense matrices
 _SIGN_TIE = 1e-6  # of equally large entries the first decides, not their rounding
-
-# Eigensolver: see _leading_eigenpairs.
-_DENSE_NODES = 512
-_SPARE = 32  # extra columns: their eigenvalues are the gap that decides convergence
-_MARGIN = 0.05  # a gap even where one eigenvalue fills all columns
-_GROWTH = 1e8  # of the leading column in a round; more would drown the others
-_MIN_GAP = 1e-3  # limits the degree of a round to about 430
-_RESIDUAL = 1e-12
-_ROUNDED = 1e-9  # enough where rounding, about 1e-16 / gap, stops the progress
-_MAX_ROUNDS = 40  # the graphs of the paper need eight or fewer
 
 
 class LaplacianFeatures(NamedTuple):
@@ -162,7 +153,7 @@ def random_walk_features(
     """
     _check_count("num_powers", num_powers)
     _check_count("block", block)
-    a_hat = _normalise(graph.to_scipy())
+    a_hat = normalise(graph.to_scipy())
     x = np.empty((graph.num_nodes, num_powers))
 
     def fill(start: int) -> int:
@@ -222,7 +213,7 @@ def laplacian_features(
     pairs = list(null_space)
     num_missing = num_columns + 1 - len(pairs)
     if num_missing > 0:
-        a_hat = _normalise(adjacency)
+        a_hat = normalise(adjacency)
         for null in null_space:
             pairs += _component_pairs(a_hat, null, num_missing)
         isolated = np.flatnonzero(np.diff(adjacency.indptr) == 0)[:num_missing]
@@ -276,53 +267,12 @@ def _component_pairs(a_hat: sp.csr_array, null: _Pair, count: int) -> list[_Pair
         deflated = part.toarray() - 3 * np.outer(null.vector, null.vector)
         values, vectors = np.linalg.eigh(deflated)
     else:
-        values, vectors = _leading_eigenpairs(part, null.vector, count)
+        values, vectors = leading_eigenpairs(part, null.vector, count)
     return [
         # rounding must not move a tiny eigenvalue before the null space
         _Pair(max(0.0, 1.0 - float(values[-i])), null.nodes, vectors[:, -i])
         for i in range(1, count + 1)
     ]
-
-
-def _leading_eigenpairs(
-    a_hat: sp.csr_array, null: Float[np.ndarray, " n"], count: int
-) -> tuple[Float[np.ndarray, " c"], Float[np.ndarray, "n c"]]:
-    """Largest eigenvalues of M = Â - 2 u uᵀ, ascending; u is the null vector of L̂.
-
-    Chebyshev-filtered subspace iteration: a round multiplies the columns by T_m of M,
-    scaled so that |T_m| <= 1 on [-1, cut] and grows above. A Lanczos solver has one
-    start vector: it misses copies of repeated eigenvalues (a binary tree of 2,047 nodes
-    is enough), and its restarts are random.
-    """
-
-    def product(x: Float[np.ndarray, "n w"]) -> Float[np.ndarray, "n w"]:
-        # einsum: a threaded BLAS product costs twice the time on a busy machine
-        return a_hat @ x - null[:, None] * np.einsum("n,nw->w", 2 * null, x)
-
-    rng = np.random.Generator(np.random.PCG64(0))
-    x = rng.standard_normal((len(null), count + _SPARE))
-    cut, top, error = 0.0, 1.0, np.inf
-    for _ in range(_MAX_ROUNDS):
-        centre, radius = (cut - 1) / 2, (cut + 1) / 2
-        gap = max((top - cut) / radius, _MIN_GAP)
-        degree = math.ceil(math.acosh(_GROWTH) / math.acosh(1 + gap))
-        last, x = x, (product(x) - centre * x) / radius
-        for _ in range(degree - 1):
-            last, x = x, (product(x) - centre * x) * (2 / radius) - last
-        basis = np.linalg.qr(x).Q
-        image = product(basis)
-        values, rotation = np.linalg.eigh(basis.T @ image)
-        x = basis @ rotation
-        previous = error
-        error = np.linalg.norm(image @ rotation - x * values, axis=0)[-count:].max()
-        if error < _RESIDUAL or previous / 2 < error < _ROUNDED:
-            return values[-count:], x[:, -count:]
-        cut, top = values[0] - _MARGIN * (1 - values[0]), values[-1]
-    raise RuntimeError(
-        f"LapPE of a component of {len(null)} nodes must reach a residual of "
-        f"{_ROUNDED}, got {error:.1e} after {_MAX_ROUNDS} rounds; its eigenvalues are "
-        "too close to each other, so use random_walk_features."
-    )
 
 
 def _default_folder() -> Path:

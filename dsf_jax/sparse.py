@@ -23,9 +23,9 @@ from dsf_jax.lanes import fold_lanes
 Kernel = Literal["segment", "csr", "dense"]
 
 # Measured crossovers (docs/decisions.md). On a CPU the CSR kernel wins until one entry
-# in eight is not zero. Accelerators are not measured: their dense product is taken
+# in five is not zero. Accelerators are not measured: their dense product is taken
 # while the matrix stays small (64 MB in float32 at 4,096 nodes).
-CPU_DENSE_FILL = 1 / 8
+CPU_DENSE_FILL = 1 / 5
 ACCELERATOR_DENSE_NODES = 4_096
 # The contended float32 scatter-add of these versions is very slow on NVIDIA devices
 # (openxla issue 46225): there the dense product, free of scatters, reaches further.
@@ -137,7 +137,7 @@ def a_hat(graph: Graph, *, kernel: Kernel | Literal["auto"] = "auto") -> Operato
        [0.707 0.    0.707]
        [0.    0.707 0.   ]]
     """
-    return Operator.from_scipy(_normalise(graph.to_scipy()), kernel=kernel)
+    return Operator.from_scipy(normalise(graph.to_scipy()), kernel=kernel)
 
 
 def a_tilde(graph: Graph, *, kernel: Kernel | Literal["auto"] = "auto") -> Operator:
@@ -151,7 +151,7 @@ def a_tilde(graph: Graph, *, kernel: Kernel | Literal["auto"] = "auto") -> Opera
       [[1.0, 0.0], [0.0, 1.0]]
     """
     with_loops = graph.to_scipy() + sp.eye_array(graph.num_nodes)
-    return Operator.from_scipy(_normalise(with_loops), kernel=kernel)
+    return Operator.from_scipy(normalise(with_loops), kernel=kernel)
 
 
 def l_hat(graph: Graph, *, kernel: Kernel | Literal["auto"] = "auto") -> Operator:
@@ -165,7 +165,7 @@ def l_hat(graph: Graph, *, kernel: Kernel | Literal["auto"] = "auto") -> Operato
       [[1.0, -1.0], [-1.0, 1.0]]
     """
     identity = sp.eye_array(graph.num_nodes)
-    return Operator.from_scipy(identity - _normalise(graph.to_scipy()), kernel=kernel)
+    return Operator.from_scipy(identity - normalise(graph.to_scipy()), kernel=kernel)
 
 
 def propagate(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"]:
@@ -313,8 +313,13 @@ def has_slow_scatter(backend: str, jaxlib_version: str) -> bool:
     return backend in ("gpu", "cuda") and jaxlib_version in SLOW_SCATTER_JAXLIB
 
 
-def _normalise(adjacency: sp.csr_array) -> sp.csr_array:
-    """D^-1/2 A D^-1/2 with D the row sums; an empty row stays empty."""
+def normalise(adjacency: sp.csr_array) -> sp.csr_array:
+    """D^-1/2 A D^-1/2 on the host, D the row sums; an empty row stays empty.
+
+    Example:
+      >>> normalise(sp.csr_array([[0.0, 4.0], [4.0, 0.0]])).toarray().tolist()
+      [[0.0, 1.0], [1.0, 0.0]]
+    """
     degrees = adjacency.sum(axis=1)
     inverse_root = np.zeros_like(degrees)
     np.power(degrees, -0.5, where=degrees > 0, out=inverse_root)

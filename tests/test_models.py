@@ -65,12 +65,11 @@ def x_pos(tmp_path_factory):
     return jnp.asarray(positional_features(GRAPH, cache=folder).x_pos, dtype=float)
 
 
-@pytest.fixture(params=["dense", "sparse"])
-def features(request, rng):
-    """Features with many zeros, and their dense form."""
+def make_features(rng, is_sparse):
+    """Features with many zeros, as the model takes them and as a matrix."""
     x = rng.normal(size=(NODES, FEATURES)) * (rng.uniform(size=(NODES, FEATURES)) < 0.4)
-    stored = SparseFeatures.from_scipy(sp.csr_array(x))
-    return (jnp.asarray(x) if request.param == "dense" else stored), x
+    stored = SparseFeatures.from_scipy(sp.csr_array(x)) if is_sparse else jnp.asarray(x)
+    return stored, x
 
 
 def build(name, features, x_pos, hparams=HPARAMS, seed=0, config=None):
@@ -165,19 +164,26 @@ AUTHORS = [
 ]
 
 
-def _each_model_with_both_modes():
-    """All ablations too, but those of Bern and Jacobi among the slow tests."""
+def _each_model_and_mode():
+    """Fast: dense in evaluation, sparse in training. Slow: the others and ablations."""
     for name in AUTHORS:
-        is_slow = "no-" in name and "gpr" not in name
-        marks = [pytest.mark.slow] if is_slow else []
+        is_rare = "no-" in name and "gpr" not in name
         for training in (False, True):
-            mode = "training" if training else "evaluation"
-            yield pytest.param(name, training, marks=marks, id=f"{name}-{mode}")
+            for is_sparse in (False, True):
+                is_slow = is_rare or training != is_sparse
+                yield pytest.param(
+                    name,
+                    training,
+                    is_sparse,
+                    marks=[pytest.mark.slow] if is_slow else [],
+                )
 
 
-@pytest.mark.parametrize(("name", "training"), list(_each_model_with_both_modes()))
-def test_model_equals_naive(name, training, features, x_pos, rng):
-    stored, x = features
+@pytest.mark.parametrize(
+    ("name", "training", "is_sparse"), list(_each_model_and_mode())
+)
+def test_model_equals_naive(name, training, is_sparse, x_pos, rng):
+    stored, x = make_features(rng, is_sparse)
     config, inputs, params = build(name, stored, x_pos)
     masks = Masks()
     if training:

@@ -21,6 +21,7 @@ ORDER = [
     "graph",
     "lanes",
     "sparse",
+    "eigen",
     "positional",
     "features",
     "recurrence",

@@ -48,7 +48,9 @@ def test_any_number_of_columns(columns, kernel, rng):
     np.testing.assert_allclose(propagate(op, x), op.to_dense() @ x, atol=1e-12)
 
 
-def test_vmap_and_nested_vmap(graph, kernel, tolerance, rng):
+@pytest.mark.parametrize("name", ["isolated", "edgeless"])
+def test_vmap_and_nested_vmap(name, kernel, tolerance, rng):
+    graph = GRAPHS[name]
     dtype, atol = tolerance
     op = a_tilde(graph, kernel=kernel)
     x = signal(rng, (2, 3, graph.num_nodes, 4), dtype)
