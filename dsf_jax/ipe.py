@@ -313,7 +313,7 @@ def _backward(
             step_bar, p_bar = pullback(-eta2 * scale * smooth_bar)
             before_bar = before_bar + p_bar
             correlation_bar = jax.tree.map(jnp.add, correlation_bar, step_bar)
-        w_bar = jnp.sum(t_bar.T[:, :, None] * pos, axis=0)
+        w_bar = jnp.einsum("ln,nld->ld", t_bar, pos)
         return (before_bar, pos0_bar, correlation_bar), w_bar
 
     # S needs the positions before each step; R does not, and gets no copy of the stack
@@ -324,7 +324,7 @@ def _backward(
         step, start, inputs, reverse=True
     )
     pos0_bar = pos0_bar + pos_bar + logits_bar[0].T[:, :, None] * heads.w[0][None]
-    first_bar = jnp.sum(logits_bar[0].T[:, :, None] * pos0, axis=0)
+    first_bar = jnp.einsum("ln,nld->ld", logits_bar[0], pos0)
     heads_bar = Heads(
         w=jnp.concatenate([first_bar[None], w_bar]), bias=logits_bar.sum(axis=2)
     )
@@ -361,7 +361,8 @@ _encode.defvjp(_encode_fwd, _encode_bwd)
 
 
 def _read_head(head: Heads, pos: Float[Array, "N L D"]) -> Float[Array, "L N"]:
-    return jnp.sum(head.w[None] * pos, axis=2).T + head.bias[:, None]
+    # as a matrix product: a fused sum is twice as slow for a single lane
+    return jnp.einsum("nld,ld->ln", pos, head.w) + head.bias[:, None]
 
 
 def _propagate_lanes(op: Operator, pos: Float[Array, "N L D"]) -> Array:

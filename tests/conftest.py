@@ -1,23 +1,11 @@
-"""Strict numerics for every test, and the rules for tests on real data."""
+"""Fixtures, and the rules for tests on real data."""
 
 import os
-from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 
 from tests.graphs import GRAPHS
-
-jax.config.update("jax_enable_x64", True)
-jax.config.update("jax_disable_most_optimizations", True)  # programs run once here
-# Tests compile the same small programs again and again: keep them between tests and runs.
-CACHE = Path(__file__).parent.parent / ".pytest_cache" / "programs"
-jax.config.update("jax_compilation_cache_dir", str(CACHE))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-jax.config.update("jax_numpy_dtype_promotion", "strict")
-jax.config.update("jax_numpy_rank_promotion", "raise")
 
 DATA_VARIABLE = "DSF_JAX_DATA"
 

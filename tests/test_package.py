@@ -32,6 +32,8 @@ ORDER = [
     "settings",
     "params",
     "models",
+    "metrics",
+    "train",
     "datasets",
     "cli",
 ]

@@ -1,0 +1,553 @@
+"""Training: many runs with early stopping in one compiled call.
+
+A run is a job: (key, split, hyper-parameters). B lanes, each a complete training state,
+advance together by one vmapped epoch. Two nested loops keep them busy: the inner one
+runs epochs until some lane finishes, the outer one writes its result and gives the lane
+the next job of the queue. A grid of splits x seeds and a search are the same call, and
+memory is set by B, not by the number of jobs.
+
+An epoch evaluates the parameters it finds and then updates them, so that one pass over
+the positions serves both. The protocol is the authors': after every update one
+evaluation, the first epoch with a strictly better validation score is kept, and a run
+ends after more than `patience` epochs without one, or after `epochs`.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import scipy.stats
+from jax import Array
+from jaxtyping import Bool, Float, Int, Key
+
+from dsf_jax.metrics import accuracy, roc_auc
+from dsf_jax.models import apply_both, draw_masks, loss
+from dsf_jax.params import Inputs, Params, init
+from dsf_jax.settings import HyperParams, ModelConfig
+
+Metric = Literal["accuracy", "roc_auc"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """What fixes the program of a training call.
+
+    Example:
+      >>> TrainConfig(num_classes=5, lanes=4).patience
+      100
+    """
+
+    num_classes: int
+    epochs: int = 1000
+    patience: int = 100
+    lanes: int = 1
+    metric: Metric = "accuracy"
+
+    def __post_init__(self) -> None:
+        """Check what the annotations cannot."""
+        for name, least in {
+            "num_classes": 2,
+            "epochs": 1,
+            "patience": 0,
+            "lanes": 1,
+        }.items():
+            if not getattr(self, name) >= least:
+                raise ValueError(
+                    f"{name} must be at least {least}, got {getattr(self, name)}."
+                )
+        if self.metric == "roc_auc" and self.num_classes != 2:
+            raise ValueError(
+                f"metric must be 'accuracy' for {self.num_classes} classes, got "
+                "'roc_auc'; that is defined for two."
+            )
+
+
+class TrainData(NamedTuple):
+    """Inputs, labels and the masks of every split.
+
+    Example:
+      >>> TrainData._fields
+      ('inputs', 'labels', 'train', 'val', 'test')
+    """
+
+    inputs: Inputs
+    labels: Int[Array, " N"]  # -1 where unknown
+    train: Bool[Array, "S N"]
+    val: Bool[Array, "S N"]
+    test: Bool[Array, "S N"]
+
+
+class Jobs(NamedTuple):
+    """The queue: a grid and a search are the same thing.
+
+    Example:
+      >>> Jobs._fields
+      ('key', 'split', 'hparams')
+    """
+
+    key: Key[Array, "..."]  # [J], as are the others; no axis for a single job
+    split: Int[Array, "..."]
+    hparams: HyperParams
+
+
+class JobResults(NamedTuple):
+    """What is known of every job at its end; leaves are [J].
+
+    Example:
+      >>> JobResults._fields[:4]
+      ('test', 'val', 'best_epoch', 'epochs_run')
+    """
+
+    test: Float[Array, " J"]  # at the chosen epoch
+    val: Float[Array, " J"]
+    best_epoch: Int[Array, " J"]  # 1 is the first update; 0: no score above 0
+    epochs_run: Int[Array, " J"]
+    train_loss: Float[Array, " J"]  # the last that was computed
+    is_finite: Bool[Array, " J"]
+
+
+class Summary(NamedTuple):
+    """Statistics over the finite jobs.
+
+    Example:
+      >>> Summary._fields
+      ('mean', 'ci95', 'std', 'num_finite')
+    """
+
+    mean: Float[Array, ""]
+    ci95: Float[Array, ""]  # half the width of the Student-t interval
+    std: Float[Array, ""]
+    num_finite: Int[Array, ""]
+
+
+class Occupancy(NamedTuple):
+    """Share of lanes at work, per epoch of the whole call.
+
+    Example:
+      >>> Occupancy._fields
+      ('overall', 'while_queued')
+    """
+
+    overall: Float[Array, ""]
+    while_queued: Float[Array, ""]  # until the queue was dry
+
+
+class GridResult(NamedTuple):
+    """Result of `run_jobs`.
+
+    Example:
+      >>> GridResult._fields
+      ('jobs', 'summary', 'occupancy')
+    """
+
+    jobs: JobResults
+    summary: Summary
+    occupancy: Occupancy
+
+
+class TrainState(NamedTuple):
+    """One run on its way.
+
+    Example:
+      >>> TrainState._fields[:2]
+      ('params', 'moments')
+    """
+
+    params: Params
+    moments: Any  # of Adam
+    epoch: Int[Array, ""]  # updates so far
+    since_best: Int[Array, ""]  # evaluations since the best one
+    best: JobResults  # without the job axis
+
+
+class Flags(NamedTuple):
+    """Work that no job of the queue needs is skipped for all; not batched.
+
+    Example:
+      >>> hparams = HyperParams(eta1=jnp.ones(3), eta2=jnp.ones(3))
+      >>> bool(queue_flags(hparams).has_correlation)
+      False
+    """
+
+    has_correlation: Bool[Array, ""]  # some job has (1 - eta1) eta2 > 0
+    shares_positions: Bool[Array, ""]  # every job has dropout_pos = 0
+
+
+def queue_flags(hparams: HyperParams) -> Flags:
+    """Flags of a queue.
+
+    Example:
+      >>> bool(queue_flags(HyperParams(dropout_pos=jnp.zeros(2))).shares_positions)
+      True
+    """
+    strength = (1 - jnp.asarray(hparams.eta1)) * jnp.asarray(hparams.eta2)
+    return Flags(
+        has_correlation=jnp.any(strength > 0),
+        shares_positions=jnp.all(jnp.asarray(hparams.dropout_pos) == 0),
+    )
+
+
+def init_state(
+    key: Key[Array, ""],
+    inputs: Inputs,
+    hparams: HyperParams,
+    *,
+    config: ModelConfig,
+    train_config: TrainConfig,
+) -> TrainState:
+    """A run before its first update.
+
+    Example:
+      >>> from dsf_jax import MODELS, Graph, make_inputs
+      >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
+      >>> config, train_config = MODELS["gpr"], TrainConfig(num_classes=2)
+      >>> inputs = make_inputs(edge, jnp.eye(2), jnp.zeros((2, 2, 32)), config)
+      >>> configs = {"config": config, "train_config": train_config}
+      >>> state = init_state(jax.random.key(0), inputs, HyperParams(), **configs)
+      >>> int(state.epoch)
+      0
+    """
+    params = init(
+        key, inputs, hparams, config=config, num_classes=train_config.num_classes
+    )
+    zero, none = jnp.zeros((), params.out.w.dtype), jnp.zeros((), jnp.int32)
+    return TrainState(
+        params=params,
+        moments=_adam().init(params),
+        epoch=none,
+        since_best=none,
+        best=JobResults(
+            test=zero,
+            val=zero,
+            best_epoch=none,
+            epochs_run=none,
+            train_loss=zero,
+            is_finite=jnp.asarray(True),
+        ),
+    )
+
+
+def train_epoch(
+    state: TrainState,
+    job: Jobs,
+    data: TrainData,
+    flags: Flags,
+    *,
+    config: ModelConfig,
+    train_config: TrainConfig,
+) -> tuple[TrainState, Bool[Array, ""]]:
+    """Evaluate the parameters, then update them once.
+
+    Args:
+      state: the run.
+      job: a single job; the masks of an epoch are drawn from its key and the epoch.
+      data: the data set.
+      flags: of the whole queue.
+      config: the model.
+      train_config: the protocol.
+
+    Returns:
+      The run after the update, and whether it has ended.
+
+    Example:
+      See `run_jobs`, which does all of it.
+
+      >>> train_epoch.__name__
+      'train_epoch'
+    """
+    key, split, hparams = job
+    train, val, test = data.train[split], data.val[split], data.test[split]
+    mask_key = jax.random.fold_in(key, state.epoch)
+    masks = draw_masks(mask_key, state.params, data.inputs, hparams, config=config)
+
+    def objective(params: Params) -> tuple[Array, Array]:
+        output, logits = apply_both(
+            params,
+            data.inputs,
+            hparams,
+            config=config,
+            masks=masks,
+            has_correlation=flags.has_correlation,
+            shares_positions=flags.shares_positions,
+        )
+        value = loss(
+            output,
+            data.labels,
+            train,
+            hparams,
+            config=config,
+            is_binary=train_config.metric == "roc_auc",
+        )
+        return value, logits
+
+    grad_fn = jax.value_and_grad(objective, has_aux=True)
+    (value, logits), gradient = grad_fn(state.params)
+    score_fn = _roc_auc_of_logits if train_config.metric == "roc_auc" else accuracy
+    val_score = score_fn(logits, data.labels, val)
+    test_score = score_fn(logits, data.labels, test)
+
+    is_scored = state.epoch > 0  # the start itself is not a candidate
+    is_better = is_scored & (val_score > state.best.val)
+    since_best = jnp.where(is_better | ~is_scored, 0, state.since_best + 1)
+    is_over = is_scored & (
+        (since_best > train_config.patience) | (state.epoch >= train_config.epochs)
+    )
+    is_finite = jnp.isfinite(value)
+    best = JobResults(
+        test=jnp.where(is_better, test_score, state.best.test),
+        val=jnp.where(is_better, val_score, state.best.val),
+        best_epoch=jnp.where(is_better, state.epoch, state.best.best_epoch),
+        # an epoch that is over needs no further update; a bad loss ends the next one
+        epochs_run=jnp.where(is_over, state.epoch, state.epoch + 1),
+        train_loss=jnp.where(is_over, state.best.train_loss, value),
+        is_finite=is_over | is_finite,
+    )
+    params, moments = _update(state.params, gradient, state.moments, hparams, config)
+    new_state = TrainState(params, moments, state.epoch + 1, since_best, best)
+    return new_state, is_over | ~is_finite
+
+
+def run_jobs(
+    jobs: Jobs, data: TrainData, *, config: ModelConfig, train_config: TrainConfig
+) -> GridResult:
+    """Run every job of the queue; put `jax.jit` around it.
+
+    Results do not depend on the number of lanes or the order of the queue: each job
+    draws from its own key.
+
+    Args:
+      jobs: the queue, at least one job.
+      data: the data set.
+      config: the model.
+      train_config: the protocol and the number of lanes.
+
+    Returns:
+      Results of every job in the order of the queue, their summary, and how busy the
+      lanes were.
+
+    Example:
+      >>> from dsf_jax import MODELS, Graph, make_inputs
+      >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
+      >>> config = MODELS["gpr"]
+      >>> masks = jnp.ones((1, 2), dtype=bool)
+      >>> inputs = make_inputs(edge, jnp.eye(2), jnp.zeros((2, 2, 32)), config)
+      >>> data = TrainData(inputs, jnp.asarray([0, 1]), masks, masks, masks)
+      >>> jobs = grid_jobs(HyperParams(), num_splits=1, num_seeds=3, seed=0)
+      >>> settings = TrainConfig(num_classes=2, epochs=2, lanes=2)
+      >>> run = jax.jit(run_jobs, static_argnames=("config", "train_config"))
+      >>> run(jobs, data, config=config, train_config=settings).jobs.test.shape
+      (3,)
+    """
+    lanes = min(train_config.lanes, jobs.split.shape[0])
+    flags = queue_flags(jobs.hparams)
+
+    def start(picked: Jobs) -> TrainState:
+        return jax.vmap(
+            lambda key, hparams: init_state(
+                key, data.inputs, hparams, config=config, train_config=train_config
+            )
+        )(picked.key, picked.hparams)
+
+    def epoch(states: TrainState, picked: Jobs) -> tuple[TrainState, Array]:
+        return jax.vmap(
+            lambda state, job: train_epoch(
+                state, job, data, flags, config=config, train_config=train_config
+            )
+        )(states, picked)
+
+    def next_round(queue: _Queue) -> _Queue:
+        return _refill(_run_until_one_ends(queue, jobs, epoch), jobs, start)
+
+    queue = jax.lax.while_loop(
+        lambda queue: jnp.any(queue.job < jobs.split.shape[0]),
+        next_round,
+        _fill(jobs, lanes, start),
+    )
+    return GridResult(
+        jobs=queue.results,
+        summary=summarise(queue.results.test, queue.results.is_finite),
+        occupancy=Occupancy(_share(queue.work), _share(queue.queued_work)),
+    )
+
+
+def grid_jobs(
+    hparams: HyperParams, *, num_splits: int, num_seeds: int, seed: int
+) -> Jobs:
+    """The queue of a grid: every split with every seed, split by split.
+
+    Example:
+      >>> grid_jobs(HyperParams(), num_splits=2, num_seeds=3, seed=0).split.tolist()
+      [0, 0, 0, 1, 1, 1]
+    """
+    num_jobs = num_splits * num_seeds
+    return Jobs(
+        key=jax.random.split(jax.random.key(seed), num_jobs),
+        split=jnp.repeat(jnp.arange(num_splits, dtype=jnp.int32), num_seeds),
+        hparams=jax.tree.map(
+            lambda value: jnp.broadcast_to(jnp.asarray(value), (num_jobs,)), hparams
+        ),
+    )
+
+
+def summarise(scores: Float[Array, " J"], is_finite: Bool[Array, " J"]) -> Summary:
+    """Mean, Student-t 95 % interval and standard deviation of the finite jobs.
+
+    The interval of fewer than two jobs is NaN.
+
+    Example:
+      >>> summary = summarise(jnp.asarray([1.0, 3.0, 9.0]), jnp.arange(3) < 2)
+      >>> float(summary.mean), round(float(summary.ci95), 2)  # 12.706 * sqrt(2 / 2)
+      (2.0, 12.71)
+    """
+    count = jnp.sum(is_finite)
+    n = count.astype(scores.dtype)
+    mean = jnp.sum(jnp.where(is_finite, scores, 0.0)) / n
+    squares = jnp.sum(jnp.where(is_finite, (scores - mean) ** 2, 0.0))
+    std = jnp.sqrt(squares / (n - 1))
+    quantiles = scipy.stats.t.ppf(0.975, np.maximum(np.arange(len(scores) + 1) - 1, 1))
+    t = jnp.asarray(quantiles, dtype=scores.dtype)[count]
+    return Summary(mean=mean, ci95=t * std / jnp.sqrt(n), std=std, num_finite=count)
+
+
+class _Queue(NamedTuple):
+    states: TrainState  # every leaf [B, ...]
+    job: Int[Array, " B"]  # of each lane; the number of jobs where it is idle
+    next_job: Int[Array, ""]
+    has_ended: Bool[Array, " B"]
+    results: JobResults
+    work: Int[Array, " 2"]  # lane-epochs: at work, and in all
+    queued_work: Int[Array, " 2"]  # the same until the queue was dry
+
+
+def _pick(jobs: Jobs, job: Int[Array, " B"]) -> Jobs:
+    """The jobs of the lanes; an idle lane repeats the last one, and is not heard."""
+    existing = jnp.minimum(job, jobs.split.shape[0] - 1)
+    return jax.tree.map(lambda leaf: leaf[existing], jobs)
+
+
+def _fill(jobs: Jobs, lanes: int, start: Callable[[Jobs], TrainState]) -> _Queue:
+    """The first jobs in the lanes."""
+    job = jnp.arange(lanes, dtype=jnp.int32)
+    states = start(_pick(jobs, job))
+    num_jobs = jobs.split.shape[0]
+    return _Queue(
+        states=states,
+        job=job,
+        next_job=jnp.asarray(lanes, jnp.int32),
+        has_ended=jnp.zeros(lanes, dtype=bool),
+        results=jax.tree.map(
+            lambda leaf: jnp.zeros((num_jobs,), leaf.dtype), states.best
+        ),
+        work=jnp.zeros(2, jnp.int32),
+        queued_work=jnp.zeros(2, jnp.int32),
+    )
+
+
+def _run_until_one_ends(
+    queue: _Queue,
+    jobs: Jobs,
+    epoch: Callable[[TrainState, Jobs], tuple[TrainState, Array]],
+) -> _Queue:
+    picked, is_active = _pick(jobs, queue.job), queue.job < jobs.split.shape[0]
+
+    def body(carry: tuple[TrainState, Array, Array]) -> Any:
+        states, _, count = carry
+        states, has_ended = epoch(states, picked)
+        return states, has_ended & is_active, count + 1
+
+    nobody = jnp.zeros_like(is_active)
+    states, has_ended, count = jax.lax.while_loop(
+        lambda carry: ~jnp.any(carry[1]),
+        body,
+        (queue.states, nobody, jnp.zeros((), jnp.int32)),
+    )
+    lanes = jnp.asarray([jnp.sum(is_active), is_active.shape[0]], jnp.int32)
+    is_queued = queue.next_job < jobs.split.shape[0]
+    return queue._replace(
+        states=states,
+        has_ended=has_ended,
+        work=queue.work + count * lanes,
+        queued_work=queue.queued_work + jnp.where(is_queued, count * lanes, 0),
+    )
+
+
+def _refill(queue: _Queue, jobs: Jobs, start: Callable[[Jobs], TrainState]) -> _Queue:
+    """Write the results of the lanes that ended and give them the next jobs."""
+    num_jobs, has_ended = jobs.split.shape[0], queue.has_ended
+    slot = jnp.where(has_ended, queue.job, num_jobs)  # past the end: dropped
+    taken = jnp.cumsum(has_ended, dtype=jnp.int32)
+    waiting = jnp.minimum(queue.next_job + taken - 1, num_jobs)
+    job = jnp.where(has_ended, waiting, queue.job)
+
+    def renew(new: Array, old: Array) -> Array:
+        shape = has_ended.shape + (1,) * (old.ndim - 1)
+        return jnp.where(has_ended.reshape(shape), new, old)
+
+    return queue._replace(
+        states=jax.tree.map(renew, start(_pick(jobs, job)), queue.states),
+        job=job,
+        next_job=jnp.minimum(queue.next_job + taken[-1], num_jobs),
+        results=jax.tree.map(
+            lambda every, new: every.at[slot].set(new, mode="drop"),
+            queue.results,
+            queue.states.best,
+        ),
+    )
+
+
+def _share(work: Int[Array, " 2"]) -> Float[Array, ""]:
+    at_work, in_all = work.astype(float)
+    return at_work / in_all
+
+
+def _roc_auc_of_logits(
+    logits: Float[Array, "N 2"], labels: Int[Array, " N"], mask: Bool[Array, " N"]
+) -> Float[Array, ""]:
+    return roc_auc(jax.nn.softmax(logits)[:, 1], labels, mask)
+
+
+def _adam() -> optax.GradientTransformation:
+    return optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8)
+
+
+def _update(
+    params: Params,
+    gradient: Params,
+    moments: Any,
+    hparams: HyperParams,
+    config: ModelConfig,
+) -> tuple[Params, Any]:
+    """Adam with coupled L2: decay joins the gradient before the moments."""
+    rates = _by_group(hparams.lr, hparams.lr_gamma, hparams.lr_pos)
+    # free weights of unlabelled nodes have no gradient: Adam would turn any decay of
+    # theirs into steps of full size
+    free_nodes = config.variant != "base" and not config.has_ipe
+    decays = _by_group(
+        hparams.decay, hparams.decay_gamma, 0.0 if free_nodes else hparams.decay_pos
+    )
+
+    def per_group(fn: Any, *trees: Params) -> Params:
+        fields = zip(*trees, strict=True)
+        return Params(
+            *(
+                jax.tree.map(lambda *leaves, s=scales: fn(*leaves, *s), *parts)
+                for parts, scales in zip(
+                    fields, zip(rates, decays, strict=True), strict=True
+                )
+            )
+        )
+
+    decayed = per_group(lambda g, p, _, decay: g + decay * p, gradient, params)
+    with jax.numpy_dtype_promotion("standard"):  # optax multiplies floats by a count
+        steps, moments = _adam().update(decayed, moments)
+    moved = per_group(lambda p, step, lr, _: p - lr * step, params, steps)
+    return moved, moments
+
+
+def _by_group(encoder: Any, gamma: Any, pos: Any) -> Params:
+    """A value per field of `Params`: maps of features, γ, and what makes θ or ρ."""
+    return Params(hidden=encoder, out=encoder, gamma=gamma, position=pos, free=pos)

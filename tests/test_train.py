@@ -1,0 +1,388 @@
+"""Training: the protocol, the optimiser, and the queue against plain loops."""
+
+import dataclasses
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import scipy.stats
+
+from dsf_jax import (
+    MODELS,
+    Graph,
+    HyperParams,
+    SparseFeatures,
+    apply,
+    draw_masks,
+    init,
+    make_inputs,
+    stratified_split,
+)
+from dsf_jax import loss as model_loss
+from dsf_jax.metrics import accuracy
+from dsf_jax.train import (
+    Flags,
+    Jobs,
+    TrainConfig,
+    TrainData,
+    grid_jobs,
+    init_state,
+    queue_flags,
+    run_jobs,
+    summarise,
+    train_epoch,
+)
+from dsf_jax.train import _update as update
+from tests.graphs import random_edges
+
+NODES, FEATURES, CLASSES = 60, 12, 3
+HPARAMS = HyperParams(
+    lr=0.03, lr_gamma=0.02, lr_pos=0.01, f_p=6, eta1=0.4, eta2=0.3, a=0.2, b=0.5
+)
+STATIC = ("config", "train_config")
+
+
+def small(name):
+    return dataclasses.replace(MODELS[name], order=3, hidden=8, width=5)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Labels that features and graph both know something of."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, CLASSES, size=NODES)
+    graph = Graph.from_edges(random_edges(NODES, 150, seed=0), num_nodes=NODES)
+    x = (rng.uniform(size=(NODES, FEATURES)) < 0.3).astype(float)
+    x[np.arange(NODES), labels] += rng.uniform(size=NODES) < 0.6
+    x_pos = jnp.asarray(rng.normal(size=(2, NODES, 32)))
+    splits = [stratified_split(labels, seed=seed) for seed in range(3)]
+
+    def data(config):
+        features = SparseFeatures.from_scipy(sp.csr_array(x))
+        inputs = make_inputs(graph, features, x_pos, config)
+        masks = (jnp.asarray(np.stack(kind)) for kind in zip(*splits, strict=True))
+        return TrainData(inputs, jnp.asarray(labels), *masks)
+
+    return data
+
+
+def settings_of(**changes):
+    return TrainConfig(
+        **({"num_classes": CLASSES, "epochs": 25, "patience": 4} | changes)
+    )
+
+
+run = jax.jit(run_jobs, static_argnames=STATIC)
+
+
+@partial(jax.jit, static_argnames="config")
+def naive_step(params, moments, epoch, key, split, hparams, data, *, config):
+    """One update, then one evaluation."""
+    masks = draw_masks(
+        jax.random.fold_in(key, epoch), params, data.inputs, hparams, config=config
+    )
+
+    def value(params):
+        output = apply(params, data.inputs, hparams, config=config, masks=masks)
+        train = data.train[split]
+        return model_loss(output, data.labels, train, hparams, config=config)
+
+    loss, gradient = jax.value_and_grad(value)(params)
+    params, moments = update(params, gradient, moments, hparams, config)
+    logits = apply(params, data.inputs, hparams, config=config).logits
+    scores = [accuracy(logits, data.labels, mask[split]) for mask in data[3:]]
+    return params, moments, loss, *scores
+
+
+def naive_run(key, split, hparams, data, config, train_config):
+    """The authors' protocol, one Python step after the other."""
+    state = init_state(
+        key, data.inputs, hparams, config=config, train_config=train_config
+    )
+    params, moments = state.params, state.moments
+    best = {"val": 0.0, "test": 0.0, "best_epoch": 0}
+    waited = 0
+    for epoch in range(1, train_config.epochs + 1):
+        params, moments, loss, val, test = naive_step(
+            params, moments, epoch - 1, key, split, hparams, data, config=config
+        )
+        if not np.isfinite(loss):
+            return best | {"epochs_run": epoch, "is_finite": False}
+        if val > best["val"]:
+            best, waited = {"val": val, "test": test, "best_epoch": epoch}, 0
+        else:
+            waited += 1
+            if waited > train_config.patience:
+                break
+    return best | {"epochs_run": epoch, "train_loss": loss, "is_finite": True}
+
+
+def assert_same(results, index, expected):
+    for name, value in expected.items():
+        np.testing.assert_allclose(
+            getattr(results, name)[index], value, atol=1e-8, err_msg=name
+        )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpr",
+        "dsf-bern-r",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("dsf-gpr-i", "jacobi", "dsf-jacobi-r", "dsf-gpr-r-no-ipe")
+        ),
+    ],
+)
+def test_the_grid_equals_a_loop_of_plain_runs(name, problem):
+    config, train_config = small(name), settings_of(lanes=3)
+    data = problem(config)
+    jobs = grid_jobs(HPARAMS, num_splits=2, num_seeds=2, seed=1)
+    result = run(jobs, data, config=config, train_config=train_config)
+    for i in range(4):
+        alone = naive_run(
+            jobs.key[i], jobs.split[i], HPARAMS, data, config, train_config
+        )
+        assert_same(result.jobs, i, alone)
+    assert len(set(result.jobs.epochs_run.tolist())) > 1  # lanes really were refilled
+
+
+@pytest.mark.parametrize(
+    "lanes", [1, 5, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 50))]
+)
+def test_results_do_not_depend_on_lanes_or_order(lanes, problem):
+    config = small("dsf-gpr-r")
+    data = problem(config)
+    jobs = grid_jobs(HPARAMS, num_splits=3, num_seeds=2, seed=2)
+    expected = run(jobs, data, config=config, train_config=settings_of(lanes=3)).jobs
+    order = np.random.default_rng(lanes).permutation(6)
+    shuffled = jax.tree.map(lambda leaf: leaf[order], jobs)
+    result = run(shuffled, data, config=config, train_config=settings_of(lanes=lanes))
+    for name in expected._fields:
+        np.testing.assert_allclose(
+            getattr(result.jobs, name), getattr(expected, name)[order], atol=1e-8
+        )
+
+
+def test_a_search_is_a_queue_too(problem):
+    """Jobs with their own settings, positional kind and f_p included."""
+    config, train_config = small("dsf-gpr-r"), settings_of(lanes=2)
+    data = problem(config)
+    settings = [
+        HPARAMS,
+        HPARAMS._replace(lr=0.1, dropout_pos=0.5, pos_kind=0, f_p=3),
+        HPARAMS._replace(eta1=1.0, lambda_orth=0.0, dropout_x=0.0),
+    ]
+    jobs = Jobs(
+        key=jax.random.split(jax.random.key(4), 3),
+        split=jnp.asarray([0, 1, 2], jnp.int32),
+        hparams=jax.tree.map(lambda *values: jnp.asarray(values), *settings),
+    )
+    result = run(jobs, data, config=config, train_config=train_config)
+    for i, hparams in enumerate(settings):
+        alone = naive_run(
+            jobs.key[i], jobs.split[i], hparams, data, config, train_config
+        )
+        assert_same(result.jobs, i, alone)
+
+
+def test_a_diverging_job_is_reported_and_harms_nobody(problem):
+    config, train_config = small("gpr"), settings_of(lanes=2)
+    data = problem(config)
+    jobs = grid_jobs(HPARAMS, num_splits=1, num_seeds=4, seed=3)
+    healthy = run(jobs, data, config=config, train_config=train_config).jobs
+    rates = jobs.hparams.lr.at[1].set(jnp.nan)
+    sick_jobs = jobs._replace(hparams=jobs.hparams._replace(lr=rates))
+    result = run(sick_jobs, data, config=config, train_config=train_config)
+    sick = result.jobs
+    assert sick.is_finite.tolist() == [True, False, True, True]
+    assert sick.epochs_run[1] == 2  # the first update spoils the second loss
+    assert result.summary.num_finite == 3
+    others = np.asarray([0, 2, 3])
+    np.testing.assert_allclose(sick.test[others], healthy.test[others])
+    np.testing.assert_allclose(result.summary.mean, np.mean(healthy.test[others]))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"epochs": 1}, {"patience": 0}, {"lanes": 8}, {"epochs": 1, "patience": 0}],
+    ids=str,
+)
+@pytest.mark.parametrize("num_seeds", [1, 3])
+def test_short_runs_and_queues(changes, num_seeds, problem):
+    config, train_config = small("gpr"), settings_of(**changes)
+    data = problem(config)
+    jobs = grid_jobs(HPARAMS, num_splits=1, num_seeds=num_seeds, seed=5)
+    result = run(jobs, data, config=config, train_config=train_config)
+    for i in range(num_seeds):
+        alone = naive_run(jobs.key[i], 0, HPARAMS, data, config, train_config)
+        assert_same(result.jobs, i, alone)
+
+
+def test_occupancy(problem):
+    config = small("gpr")
+    data = problem(config)
+    jobs = grid_jobs(HPARAMS, num_splits=3, num_seeds=4, seed=6)
+    result = run(jobs, data, config=config, train_config=settings_of(lanes=3))
+    epochs = np.asarray(result.jobs.epochs_run)
+    assert result.occupancy.while_queued == 1.0
+    assert 0.5 < result.occupancy.overall <= 1.0
+    one = run(jobs, data, config=config, train_config=settings_of(lanes=1))
+    assert one.occupancy.overall == 1.0
+    np.testing.assert_array_equal(one.jobs.epochs_run, epochs)
+
+
+def test_no_retrace_for_new_jobs(problem):
+    traces = 0
+    config, train_config = small("dsf-gpr-r"), settings_of(epochs=2)
+
+    @partial(jax.jit, static_argnames=STATIC)
+    def counted(jobs, data, *, config, train_config):
+        nonlocal traces
+        traces += 1
+        return run_jobs(jobs, data, config=config, train_config=train_config)
+
+    for seed in (0, 1):
+        hparams = HPARAMS._replace(lr=0.01 * (seed + 1), f_p=3 + seed)
+        jobs = grid_jobs(hparams, num_splits=1, num_seeds=2, seed=seed)
+        counted(jobs, problem(config), config=config, train_config=train_config)
+    assert traces == 1
+
+
+def test_early_stopping_on_recorded_scores(problem):
+    """Ties do not count as better, the first best is kept, and waiting is counted."""
+    config = small("gpr")
+    data = problem(config)
+    state = init_state(
+        jax.random.key(0),
+        data.inputs,
+        HPARAMS,
+        config=config,
+        train_config=settings_of(),
+    )
+    job = Jobs(jax.random.key(0), jnp.asarray(0), HPARAMS)
+    flags = queue_flags(HPARAMS)
+    seen = []
+    for _ in range(25):
+        logits = apply(state.params, data.inputs, HPARAMS, config=config).logits
+        if state.epoch > 0:
+            seen.append(float(accuracy(logits, data.labels, data.val[0])))
+        state, is_over = jitted_epoch(
+            state, job, data, flags, config=config, train_config=settings_of()
+        )
+        if is_over:
+            break
+    first_best = int(np.argmax(seen)) + 1
+    assert state.best.best_epoch == first_best
+    assert len(set(seen)) < len(seen)  # there were ties
+    assert state.best.epochs_run == len(seen) == min(first_best + 5, 25)
+
+
+jitted_epoch = jax.jit(train_epoch, static_argnames=STATIC)
+
+
+def test_update_is_torch_adam_with_coupled_decay(problem):
+    """Two updates against the formulas, group by group."""
+    config = small("dsf-gpr-r")
+    data = problem(config)
+    hparams = HPARAMS._replace(decay=0.1, decay_gamma=0.2, decay_pos=0.3)
+    params = init(
+        jax.random.key(1), data.inputs, hparams, config=config, num_classes=CLASSES
+    )
+    train_config = settings_of()
+    state = init_state(
+        jax.random.key(1),
+        data.inputs,
+        hparams,
+        config=config,
+        train_config=train_config,
+    )
+    moments = state.moments
+    gradients = [
+        jax.tree.map(lambda leaf, s=s: jnp.sin(s + leaf * 7), params) for s in (1, 2)
+    ]
+    ours = params
+    for gradient in gradients:
+        ours, moments = update(ours, gradient, moments, hparams, config)
+    groups = {
+        "hidden": (hparams.lr, 0.1),
+        "out": (hparams.lr, 0.1),
+        "gamma": (hparams.lr_gamma, 0.2),
+        "position": (hparams.lr_pos, 0.3),
+    }
+    for field, (lr, decay) in groups.items():
+        leaves = jax.tree.leaves(getattr(params, field))
+        for i, leaf in enumerate(leaves):
+            p, m, v = np.asarray(leaf), 0.0, 0.0
+            for t, gradient in enumerate(gradients, start=1):
+                g = np.asarray(jax.tree.leaves(getattr(gradient, field))[i]) + decay * p
+                m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+                unbiased = np.sqrt(v / (1 - 0.999**t)) + 1e-8
+                p = p - lr * m / (1 - 0.9**t) / unbiased
+            np.testing.assert_allclose(
+                jax.tree.leaves(getattr(ours, field))[i], p, atol=1e-12
+            )
+
+
+def test_free_weights_of_nodes_do_not_decay(problem):
+    config = small("dsf-gpr-r-no-ipe")
+    data = problem(config)
+    state = init_state(
+        jax.random.key(1),
+        data.inputs,
+        HPARAMS,
+        config=config,
+        train_config=settings_of(),
+    )
+    nothing = jax.tree.map(jnp.zeros_like, state.params)
+    moved, _ = update(
+        state.params, nothing, state.moments, HPARAMS._replace(decay_pos=1.0), config
+    )
+    np.testing.assert_array_equal(moved.free, state.params.free)
+
+
+def test_binary_task_scores_roc_auc(problem):
+    config = small("gpr")
+    data = problem(config)
+    binary = data._replace(labels=(data.labels > 0).astype(int))
+    train_config = settings_of(num_classes=2, metric="roc_auc")
+    jobs = grid_jobs(HPARAMS, num_splits=2, num_seeds=1, seed=0)
+    result = run(jobs, binary, config=config, train_config=train_config)
+    assert np.all(np.asarray(result.jobs.val) > 0.5)
+    with pytest.raises(ValueError, match="metric must be 'accuracy' for 3 classes"):
+        settings_of(metric="roc_auc")
+
+
+def test_summary_equals_scipy(rng):
+    scores = rng.normal(size=12)
+    is_finite = np.arange(12) != 5
+    summary = summarise(jnp.asarray(scores), jnp.asarray(is_finite))
+    kept = scores[is_finite]
+    low, high = scipy.stats.t.interval(
+        0.95, df=10, loc=kept.mean(), scale=scipy.stats.sem(kept)
+    )
+    np.testing.assert_allclose(summary.mean, kept.mean())
+    np.testing.assert_allclose(summary.std, kept.std(ddof=1))
+    np.testing.assert_allclose(summary.ci95, (high - low) / 2)
+    assert summary.num_finite == 11
+
+
+def test_flags_of_a_queue():
+    hparams = HPARAMS._replace(
+        eta1=jnp.asarray([1.0, 0.5]), eta2=jnp.asarray([0.5, 0.0])
+    )
+    assert queue_flags(hparams) == Flags(False, True)
+    assert queue_flags(hparams._replace(dropout_pos=jnp.asarray([0.0, 0.1]))) == (
+        False,
+        False,
+    )
+
+
+@pytest.mark.parametrize("name", ["num_classes", "epochs", "patience", "lanes"])
+def test_bad_train_configs_are_refused(name):
+    with pytest.raises(ValueError, match=f"{name} must be at least .*, got -1"):
+        settings_of(**{name: -1})
