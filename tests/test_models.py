@@ -374,7 +374,15 @@ def test_gradients_equal_finite_differences(name, x_pos, rng):
     np.testing.assert_allclose(exact, numeric, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", ["gpr", "dsf-bern-r", "dsf-jacobi-i", "jacobi"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpr",
+        "dsf-jacobi-i",
+        pytest.param("jacobi", marks=pytest.mark.slow),
+        pytest.param("dsf-bern-r", marks=pytest.mark.slow),
+    ],
+)
 def test_lanes_of_params_and_hparams_equal_a_loop(name, x_pos, rng):
     """Runs with their own seeds, settings, positional kind and f_p, side by side."""
     x = rng.normal(size=(NODES, FEATURES)) * (rng.uniform(size=(NODES, FEATURES)) < 0.5)

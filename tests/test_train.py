@@ -152,7 +152,7 @@ def test_the_grid_equals_a_loop_of_plain_runs(name, problem):
 
 
 @pytest.mark.parametrize(
-    "lanes", [1, 5, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 50))]
+    "lanes", [5, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 50))]
 )
 def test_results_do_not_depend_on_lanes_or_order(lanes, problem):
     config = small("dsf-gpr-r")
@@ -208,11 +208,15 @@ def test_a_diverging_job_is_reported_and_harms_nobody(problem):
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"epochs": 1}, {"patience": 0}, {"lanes": 8}, {"epochs": 1, "patience": 0}],
+    ("changes", "num_seeds"),
+    [
+        ({"epochs": 1}, 1),
+        ({"lanes": 8, "patience": 0}, 3),
+        pytest.param({"epochs": 1, "lanes": 2}, 3, marks=pytest.mark.slow),
+        pytest.param({"patience": 0}, 1, marks=pytest.mark.slow),
+    ],
     ids=str,
 )
-@pytest.mark.parametrize("num_seeds", [1, 3])
 def test_short_runs_and_queues(changes, num_seeds, problem):
     config, train_config = small("gpr"), settings_of(**changes)
     data = problem(config)
@@ -223,6 +227,7 @@ def test_short_runs_and_queues(changes, num_seeds, problem):
         assert_same(result.jobs, i, alone)
 
 
+@pytest.mark.slow
 def test_occupancy(problem):
     config = small("gpr")
     data = problem(config)
