@@ -76,8 +76,12 @@ def draw_masks(
     hparams: HyperParams,
     *,
     config: ModelConfig,
+    shares_positions: bool | Bool[Array, ""] = False,
 ) -> Masks:
     """Dropout masks of one training step.
+
+    `shares_positions` says that no run of the batch has dropout on positions: then no
+    random numbers are drawn for them.
 
     Example:
       >>> from dsf_jax import MODELS, Graph, init, make_inputs
@@ -110,7 +114,11 @@ def draw_masks(
         z=draw(z_key, hparams.dropout_z, (num_nodes, params.out.bias.shape[0]))
         if config.project_first
         else None,
-        pos=draw(pos_key, hparams.dropout_pos, (num_nodes, config.width))
+        pos=jax.lax.cond(
+            jnp.asarray(shares_positions),
+            lambda: jnp.ones((num_nodes, config.width), dtype),
+            lambda: draw(pos_key, hparams.dropout_pos, (num_nodes, config.width)),
+        )
         if config.uses_positions
         else None,
     )
@@ -150,7 +158,9 @@ def apply(
     """
     masks = Masks() if masks is None else masks
     local, pos = _local_logits(params, inputs, hparams, config, masks, has_correlation)
-    return _finish(params, inputs, hparams, config, masks, local, pos)
+    signal = _encode_features(params, inputs, masks, config)
+    filtered = _filter(params, inputs.filter_op, signal, local, hparams, config)
+    return Output(logits=_classify(params, filtered, config), pos=pos)
 
 
 def apply_both(
@@ -194,21 +204,33 @@ def apply_both(
       True
     """
     local, pos = _local_logits(params, inputs, hparams, config, masks, has_correlation)
-    output = _finish(params, inputs, hparams, config, masks, local, pos)
     constant = jax.lax.stop_gradient(params)
-    if params.position is None:
-        clean = constant.free
-    else:
-        clean = jax.lax.cond(
-            jnp.asarray(shares_positions),
-            lambda shared: shared,
-            lambda _: _local_logits(
-                constant, inputs, hparams, config, Masks(), has_correlation
-            )[0],
-            jax.lax.stop_gradient(local),
+    signals = jnp.stack(
+        [
+            _encode_features(params, inputs, masks, config),
+            _encode_features(constant, inputs, Masks(), config),
+        ]
+    )
+
+    def filter_one(params: Params, signal: Array, local: Array | None) -> Array:
+        return _filter(params, inputs.filter_op, signal, local, hparams, config)
+
+    def together() -> Array:  # side by side in the same products
+        return jax.vmap(filter_one, in_axes=(None, 0, None))(params, signals, local)
+
+    def apart() -> Array:
+        clean, _ = _local_logits(
+            constant, inputs, hparams, config, Masks(), has_correlation
         )
-    evaluated = _finish(constant, inputs, hparams, config, Masks(), clean, None)
-    return output, evaluated.logits
+        evaluated = filter_one(constant, signals[1], clean)
+        return jnp.stack([filter_one(params, signals[0], local), evaluated])
+
+    if params.position is None:
+        filtered = together()
+    else:
+        filtered = jax.lax.cond(jnp.asarray(shares_positions), together, apart)
+    logits = _classify(params, filtered[0], config)
+    return Output(logits, pos), _classify(constant, filtered[1], config)
 
 
 def loss(
@@ -313,20 +335,11 @@ def node_positions(
     )
 
 
-def _finish(
-    params: Params,
-    inputs: Inputs,
-    hparams: HyperParams,
-    config: ModelConfig,
-    masks: Masks,
-    local: Array | None,
-    pos: Array | None,
-) -> Output:
-    """Everything but the positions: features, filter, classes."""
-    signal = _encode_features(params, inputs, masks, config)
-    filtered = _filter(params, inputs.filter_op, signal, local, hparams, config)
-    logits = filtered if config.project_first else _affine(params.out, filtered)
-    return Output(logits=logits, pos=pos)
+def _classify(
+    params: Params, filtered: Float[Array, "N _"], config: ModelConfig
+) -> Float[Array, "N C"]:
+    """Logits of the filtered signal: itself, or the last line of Algorithm 1."""
+    return filtered if config.project_first else _affine(params.out, filtered)
 
 
 def _encode_features(

@@ -262,7 +262,14 @@ def train_epoch(
     key, split, hparams = job
     train, val, test = data.train[split], data.val[split], data.test[split]
     mask_key = jax.random.fold_in(key, state.epoch)
-    masks = draw_masks(mask_key, state.params, data.inputs, hparams, config=config)
+    masks = draw_masks(
+        mask_key,
+        state.params,
+        data.inputs,
+        hparams,
+        config=config,
+        shares_positions=flags.shares_positions,
+    )
 
     def objective(params: Params) -> tuple[Array, Array]:
         output, logits = apply_both(
