@@ -130,11 +130,13 @@ def assert_same(results, index, expected):
 @pytest.mark.parametrize(
     "name",
     [
-        "gpr",
-        "dsf-bern-r",
+        "dsf-gpr-r",
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("dsf-gpr-i", "jacobi", "dsf-jacobi-r", "dsf-gpr-r-no-ipe")
+            for name in (
+                *("gpr", "bern", "jacobi", "dsf-bern-r", "dsf-jacobi-r"),
+                *("dsf-gpr-i", "dsf-bern-i", "dsf-jacobi-i", "dsf-gpr-r-no-ipe"),
+            )
         ),
     ],
 )
@@ -168,6 +170,7 @@ def test_results_do_not_depend_on_lanes_or_order(lanes, problem):
         )
 
 
+@pytest.mark.slow
 def test_a_search_is_a_queue_too(problem):
     """Jobs with their own settings, positional kind and f_p included."""
     config, train_config = small("dsf-gpr-r"), settings_of(lanes=2)
