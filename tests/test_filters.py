@@ -251,7 +251,7 @@ def test_relabelled_nodes_permute_the_output(basis_and_values, rng):
     )
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(
     edges=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=20),
     name=st.sampled_from(sorted(BASES)),

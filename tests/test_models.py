@@ -216,7 +216,9 @@ def test_model_equals_naive(name, training, is_sparse, x_pos, rng):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("name", ["dsf-gpr-r", "dsf-jacobi-i"])
+@pytest.mark.parametrize(
+    "name", ["dsf-gpr-r", pytest.param("dsf-jacobi-i", marks=pytest.mark.slow)]
+)
 def test_other_settings_equal_naive(name, changes, x_pos, rng):
     hparams = HPARAMS._replace(**changes)
     x = rng.normal(size=(NODES, FEATURES))

@@ -153,9 +153,8 @@ def test_the_grid_equals_a_loop_of_plain_runs(name, problem):
     assert len(set(result.jobs.epochs_run.tolist())) > 1  # lanes really were refilled
 
 
-@pytest.mark.parametrize(
-    "lanes", [5, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 50))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("lanes", [1, 2, 5, 50])
 def test_results_do_not_depend_on_lanes_or_order(lanes, problem):
     config = small("dsf-gpr-r")
     data = problem(config)
@@ -246,7 +245,7 @@ def test_occupancy(problem):
 
 def test_no_retrace_for_new_jobs(problem):
     traces = 0
-    config, train_config = small("dsf-gpr-r"), settings_of(epochs=2)
+    config, train_config = small("gpr"), settings_of(epochs=2)
 
     @partial(jax.jit, static_argnames=STATIC)
     def counted(jobs, data, *, config, train_config):
