@@ -21,6 +21,7 @@ ORDER = [
     "graph",
     "lanes",
     "sparse",
+    "locality",
     "eigen",
     "positional",
     "features",

@@ -1,0 +1,85 @@
+"""Local homophily and frequency against subgraphs cut out one by one."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from dsf_jax import Graph, l_hat, load_dataset
+from dsf_jax.locality import local_frequency, local_homophily
+from tests.graphs import GRAPHS, random_edges
+
+
+def subgraph_edges(graph, node, hops):
+    """Edges among the nodes within a distance, by networkx."""
+    whole = nx.from_scipy_sparse_array(graph.to_scipy())
+    return list(nx.ego_graph(whole, node, radius=hops).edges)
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3])
+def test_local_homophily_equals_naive(graph, hops, rng):
+    labels = rng.integers(-1, 3, size=graph.num_nodes)
+    ours = local_homophily(graph, labels, hops=hops)
+    for node in range(graph.num_nodes):
+        edges = [
+            (p, q)
+            for p, q in subgraph_edges(graph, node, hops)
+            if labels[p] >= 0 and labels[q] >= 0
+        ]
+        if not edges:
+            assert np.isnan(ours[node])
+        else:
+            expected = np.mean([labels[p] == labels[q] for p, q in edges])
+            np.testing.assert_allclose(ours[node], expected)
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_local_frequency_equals_naive(graph, hops):
+    eigvals, eigvecs = np.linalg.eigh(l_hat(graph).to_dense())
+    ours = local_frequency(graph, eigvecs, hops=hops)
+    a = graph.to_scipy().toarray()
+    scale = 1 / np.sqrt(np.where(a.sum(axis=1) > 0, a.sum(axis=1), 1))
+    for node in range(graph.num_nodes):
+        expected = np.zeros(len(eigvals))
+        for p, q in subgraph_edges(graph, node, hops):
+            gap = scale[p] * eigvecs[p] - scale[q] * eigvecs[q]
+            expected += a[p, q] * gap**2
+        np.testing.assert_allclose(ours[:, node], expected, atol=1e-12)
+    assert np.all(ours >= 0)
+    assert np.all(ours <= eigvals[:, None] + 1e-9)
+
+
+def test_many_hops_give_the_global_values(rng):
+    edges = [*random_edges(40, 80, seed=3), *((i, i + 1) for i in range(39))]
+    graph = Graph.from_edges(edges, num_nodes=40)
+    labels = rng.integers(0, 3, size=40)
+    eigvals, eigvecs = np.linalg.eigh(l_hat(graph).to_dense())
+    np.testing.assert_allclose(
+        local_frequency(graph, eigvecs, hops=40),
+        np.tile(eigvals[:, None], (1, 40)),
+        atol=1e-12,
+    )
+    senders, receivers = np.asarray(graph.senders), np.asarray(graph.receivers)
+    share = np.mean(labels[senders] == labels[receivers])
+    np.testing.assert_allclose(local_homophily(graph, labels, hops=40), share)
+
+
+def test_blocks_of_rows_do_not_matter(monkeypatch, rng):
+    graph = GRAPHS["random"]
+    labels = rng.integers(0, 2, size=20)
+    expected = local_homophily(graph, labels)
+    monkeypatch.setattr("dsf_jax.locality.BLOCK_ROWS", 7)
+    np.testing.assert_array_equal(local_homophily(graph, labels), expected)
+
+
+def test_hops_below_one_are_refused():
+    with pytest.raises(ValueError, match="hops must be at least 1, got 0"):
+        local_homophily(GRAPHS["path"], np.zeros(7, dtype=int), hops=0)
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_squirrel_with_two_hops():
+    dataset = load_dataset("squirrel")
+    values = local_homophily(dataset.graph, dataset.labels, hops=2)
+    assert values.shape == (5201,)
+    assert 0 <= values.min() <= values.max() <= 1
