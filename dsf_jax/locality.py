@@ -1,8 +1,8 @@
 """Local properties of a graph, node by node (Definitions 1 and 2), on the host.
 
-Both are sums over the edges of the subgraph on the k-hop neighbours of a node. With M the
-N x N indicator of neighbourhoods and V a symmetric matrix of edge values, the sum around
-node i is [M V Mᵀ]_ii / 2. Rows of M are made in blocks: no N x N array.
+Both are sums over the edges of the subgraph on the k-hop neighbours of a node. With M
+the N x N indicator of neighbourhoods and V a symmetric matrix of edge values, the sum
+around node i is [M V Mᵀ]_ii / 2. Rows of M are made in blocks: no N x N array.
 """
 
 import numpy as np
