@@ -13,6 +13,7 @@ from dsf_jax.bases import (
 )
 from dsf_jax.correlation import Correlation
 from dsf_jax.datasets import Dataset, Split, load_dataset, stratified_split
+from dsf_jax.dropout import Masks, draw_masks
 from dsf_jax.features import SparseFeatures
 from dsf_jax.filters import (
     basis_terms,
@@ -32,10 +33,8 @@ from dsf_jax.ipe import (
 )
 from dsf_jax.models import (
     LocalWeights,
-    Masks,
     Output,
     apply,
-    draw_masks,
     local_weights,
     loss,
     node_positions,

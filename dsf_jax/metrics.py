@@ -1,8 +1,26 @@
-"""Scores of predictions on a mask of nodes; arrays in, arrays out."""
+"""Scores on a mask of nodes, and statistics of many runs; arrays in, arrays out."""
+
+from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
+import scipy.stats
 from jax import Array
 from jaxtyping import Bool, Float, Int
+
+
+class Summary(NamedTuple):
+    """Statistics over the finite jobs.
+
+    Example:
+      >>> Summary._fields
+      ('mean', 'ci95', 'std', 'num_finite')
+    """
+
+    mean: Float[Array, ""]
+    ci95: Float[Array, ""]  # half the width of the Student-t interval
+    std: Float[Array, ""]
+    num_finite: Int[Array, ""]
 
 
 def accuracy(
@@ -51,3 +69,23 @@ def roc_auc(
     negatives = jnp.sum(mask).astype(dtype) - positives
     ranks = jnp.sum(jnp.where(is_positive, (below + up_to + 1) / 2, 0.0))
     return (ranks - positives * (positives + 1) / 2) / (positives * negatives)
+
+
+def summarise(scores: Float[Array, " J"], is_finite: Bool[Array, " J"]) -> Summary:
+    """Mean, Student-t 95 % interval and standard deviation of the finite jobs.
+
+    The interval of fewer than two jobs is NaN.
+
+    Example:
+      >>> summary = summarise(jnp.asarray([1.0, 3.0, 9.0]), jnp.arange(3) < 2)
+      >>> float(summary.mean), round(float(summary.ci95), 2)  # 12.706 * sqrt(2 / 2)
+      (2.0, 12.71)
+    """
+    count = jnp.sum(is_finite)
+    n = count.astype(scores.dtype)
+    mean = jnp.sum(jnp.where(is_finite, scores, 0.0)) / n
+    squares = jnp.sum(jnp.where(is_finite, (scores - mean) ** 2, 0.0))
+    std = jnp.sqrt(squares / (n - 1))
+    quantiles = scipy.stats.t.ppf(0.975, np.maximum(np.arange(len(scores) + 1) - 1, 1))
+    t = jnp.asarray(quantiles, dtype=scores.dtype)[count]
+    return Summary(mean=mean, ci95=t * std / jnp.sqrt(n), std=std, num_finite=count)

@@ -1,10 +1,8 @@
 """Training: many runs with early stopping in one compiled call.
 
-A run is a job: (key, split, hyper-parameters). B lanes, each a complete training state,
-advance together by one vmapped epoch. Two nested loops keep them busy: the inner one
-runs epochs until some lane finishes, the outer one writes its result and gives the lane
-the next job of the queue. A grid of splits x seeds and a search are the same call, and
-memory is set by B, not by the number of jobs.
+A run is a job: (key, split, hyper-parameters). Jobs run side by side on lanes that are
+fed from a queue (`dsf_jax.queue`), so a grid of splits x seeds and a search are the
+same call, and memory is set by the number of lanes, not of jobs.
 
 An epoch evaluates the parameters it finds and then updates them, so that one pass over
 the positions serves both. The protocol is the authors': after every update one
@@ -13,20 +11,19 @@ ends after more than `patience` epochs without one, or after `epochs`.
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
-import scipy.stats
 from jax import Array
 from jaxtyping import Bool, Float, Int, Key
 
-from dsf_jax.metrics import accuracy, roc_auc
-from dsf_jax.models import apply_both, draw_masks, loss
+from dsf_jax.dropout import draw_masks
+from dsf_jax.metrics import Summary, accuracy, roc_auc, summarise
+from dsf_jax.models import apply_both, loss
 from dsf_jax.params import Inputs, Params, init
+from dsf_jax.queue import Occupancy, run_queue
 from dsf_jax.settings import HyperParams, ModelConfig
 
 Metric = Literal["accuracy", "roc_auc"]
@@ -108,32 +105,6 @@ class JobResults(NamedTuple):
     epochs_run: Int[Array, " J"]
     train_loss: Float[Array, " J"]  # the last that was computed
     is_finite: Bool[Array, " J"]
-
-
-class Summary(NamedTuple):
-    """Statistics over the finite jobs.
-
-    Example:
-      >>> Summary._fields
-      ('mean', 'ci95', 'std', 'num_finite')
-    """
-
-    mean: Float[Array, ""]
-    ci95: Float[Array, ""]  # half the width of the Student-t interval
-    std: Float[Array, ""]
-    num_finite: Int[Array, ""]
-
-
-class Occupancy(NamedTuple):
-    """Share of lanes at work, per epoch of the whole call.
-
-    Example:
-      >>> Occupancy._fields
-      ('overall', 'while_queued')
-    """
-
-    overall: Float[Array, ""]
-    while_queued: Float[Array, ""]  # until the queue was dry
 
 
 class GridResult(NamedTuple):
@@ -349,7 +320,6 @@ def run_jobs(
       >>> run(jobs, data, config=config, train_config=settings).jobs.test.shape
       (3,)
     """
-    lanes = min(train_config.lanes, jobs.split.shape[0])
     flags = queue_flags(jobs.hparams)
 
     def start(picked: Jobs) -> TrainState:
@@ -366,19 +336,9 @@ def run_jobs(
             )
         )(states, picked)
 
-    def next_round(queue: _Queue) -> _Queue:
-        return _refill(_run_until_one_ends(queue, jobs, epoch), jobs, start)
-
-    queue = jax.lax.while_loop(
-        lambda queue: jnp.any(queue.job < jobs.split.shape[0]),
-        next_round,
-        _fill(jobs, lanes, start),
-    )
-    return GridResult(
-        jobs=queue.results,
-        summary=summarise(queue.results.test, queue.results.is_finite),
-        occupancy=Occupancy(_share(queue.work), _share(queue.queued_work)),
-    )
+    results, occupancy = run_queue(jobs, start, epoch, lanes=train_config.lanes)
+    summary = summarise(results.test, results.is_finite)
+    return GridResult(jobs=results, summary=summary, occupancy=occupancy)
 
 
 def grid_jobs(
@@ -398,117 +358,6 @@ def grid_jobs(
             lambda value: jnp.broadcast_to(jnp.asarray(value), (num_jobs,)), hparams
         ),
     )
-
-
-def summarise(scores: Float[Array, " J"], is_finite: Bool[Array, " J"]) -> Summary:
-    """Mean, Student-t 95 % interval and standard deviation of the finite jobs.
-
-    The interval of fewer than two jobs is NaN.
-
-    Example:
-      >>> summary = summarise(jnp.asarray([1.0, 3.0, 9.0]), jnp.arange(3) < 2)
-      >>> float(summary.mean), round(float(summary.ci95), 2)  # 12.706 * sqrt(2 / 2)
-      (2.0, 12.71)
-    """
-    count = jnp.sum(is_finite)
-    n = count.astype(scores.dtype)
-    mean = jnp.sum(jnp.where(is_finite, scores, 0.0)) / n
-    squares = jnp.sum(jnp.where(is_finite, (scores - mean) ** 2, 0.0))
-    std = jnp.sqrt(squares / (n - 1))
-    quantiles = scipy.stats.t.ppf(0.975, np.maximum(np.arange(len(scores) + 1) - 1, 1))
-    t = jnp.asarray(quantiles, dtype=scores.dtype)[count]
-    return Summary(mean=mean, ci95=t * std / jnp.sqrt(n), std=std, num_finite=count)
-
-
-class _Queue(NamedTuple):
-    states: TrainState  # every leaf [B, ...]
-    job: Int[Array, " B"]  # of each lane; the number of jobs where it is idle
-    next_job: Int[Array, ""]
-    has_ended: Bool[Array, " B"]
-    results: JobResults
-    work: Int[Array, " 2"]  # lane-epochs: at work, and in all
-    queued_work: Int[Array, " 2"]  # the same until the queue was dry
-
-
-def _pick(jobs: Jobs, job: Int[Array, " B"]) -> Jobs:
-    """The jobs of the lanes; an idle lane repeats the last one, and is not heard."""
-    existing = jnp.minimum(job, jobs.split.shape[0] - 1)
-    return jax.tree.map(lambda leaf: leaf[existing], jobs)
-
-
-def _fill(jobs: Jobs, lanes: int, start: Callable[[Jobs], TrainState]) -> _Queue:
-    """The first jobs in the lanes."""
-    job = jnp.arange(lanes, dtype=jnp.int32)
-    states = start(_pick(jobs, job))
-    num_jobs = jobs.split.shape[0]
-    return _Queue(
-        states=states,
-        job=job,
-        next_job=jnp.asarray(lanes, jnp.int32),
-        has_ended=jnp.zeros(lanes, dtype=bool),
-        results=jax.tree.map(
-            lambda leaf: jnp.zeros((num_jobs,), leaf.dtype), states.best
-        ),
-        work=jnp.zeros(2, jnp.int32),
-        queued_work=jnp.zeros(2, jnp.int32),
-    )
-
-
-def _run_until_one_ends(
-    queue: _Queue,
-    jobs: Jobs,
-    epoch: Callable[[TrainState, Jobs], tuple[TrainState, Array]],
-) -> _Queue:
-    picked, is_active = _pick(jobs, queue.job), queue.job < jobs.split.shape[0]
-
-    def body(carry: tuple[TrainState, Array, Array]) -> Any:
-        states, _, count = carry
-        states, has_ended = epoch(states, picked)
-        return states, has_ended & is_active, count + 1
-
-    nobody = jnp.zeros_like(is_active)
-    states, has_ended, count = jax.lax.while_loop(
-        lambda carry: ~jnp.any(carry[1]),
-        body,
-        (queue.states, nobody, jnp.zeros((), jnp.int32)),
-    )
-    lanes = jnp.asarray([jnp.sum(is_active), is_active.shape[0]], jnp.int32)
-    is_queued = queue.next_job < jobs.split.shape[0]
-    return queue._replace(
-        states=states,
-        has_ended=has_ended,
-        work=queue.work + count * lanes,
-        queued_work=queue.queued_work + jnp.where(is_queued, count * lanes, 0),
-    )
-
-
-def _refill(queue: _Queue, jobs: Jobs, start: Callable[[Jobs], TrainState]) -> _Queue:
-    """Write the results of the lanes that ended and give them the next jobs."""
-    num_jobs, has_ended = jobs.split.shape[0], queue.has_ended
-    slot = jnp.where(has_ended, queue.job, num_jobs)  # past the end: dropped
-    taken = jnp.cumsum(has_ended, dtype=jnp.int32)
-    waiting = jnp.minimum(queue.next_job + taken - 1, num_jobs)
-    job = jnp.where(has_ended, waiting, queue.job)
-
-    def renew(new: Array, old: Array) -> Array:
-        shape = has_ended.shape + (1,) * (old.ndim - 1)
-        return jnp.where(has_ended.reshape(shape), new, old)
-
-    return queue._replace(
-        states=jax.tree.map(renew, start(_pick(jobs, job)), queue.states),
-        job=job,
-        next_job=jnp.minimum(queue.next_job + taken[-1], num_jobs),
-        results=jax.tree.map(
-            lambda every, new: every.at[slot].set(new, mode="drop"),
-            queue.results,
-            queue.states.best,
-        ),
-    )
-
-
-def _share(work: Int[Array, " 2"]) -> Float[Array, ""]:
-    at_work, in_all = work.astype(float)
-    return at_work / in_all
 
 
 def _roc_auc_of_logits(

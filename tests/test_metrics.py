@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from dsf_jax.metrics import accuracy, roc_auc
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_roc_auc_equals_sklearn_with_ties(data):
     size = data.draw(st.integers(4, 30))

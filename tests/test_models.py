@@ -302,7 +302,7 @@ def test_saturated_heads_give_the_base_model(backbone, variant, x_pos, rng):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in MODELS if name.endswith(("no-ipe", "no-ipe-no-lgwd"))]
+    "name", [name for name in AUTHORS if name.endswith(("no-ipe", "no-ipe-no-lgwd"))]
 )
 def test_free_weights_start_as_the_base_model(name, x_pos, rng):
     x = jnp.asarray(rng.normal(size=(NODES, FEATURES)))

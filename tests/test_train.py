@@ -22,7 +22,7 @@ from dsf_jax import (
     stratified_split,
 )
 from dsf_jax import loss as model_loss
-from dsf_jax.metrics import accuracy
+from dsf_jax.metrics import accuracy, summarise
 from dsf_jax.train import (
     Flags,
     Jobs,
@@ -32,7 +32,6 @@ from dsf_jax.train import (
     init_state,
     queue_flags,
     run_jobs,
-    summarise,
     train_epoch,
 )
 from dsf_jax.train import _update as update

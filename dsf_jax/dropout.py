@@ -1,0 +1,81 @@
+"""Dropout masks of a training step, drawn apart from the model that uses them."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Bool, Float, Key
+
+from dsf_jax.features import SparseFeatures
+from dsf_jax.params import Inputs, Params
+from dsf_jax.settings import HyperParams, ModelConfig
+
+
+class Masks(NamedTuple):
+    """Dropout factors, 0 or 1 / (1 - p); None for no dropout, as in evaluation.
+
+    Example:
+      >>> Masks().x is None
+      True
+    """
+
+    x: Float[Array, "..."] | None = None  # of stored values [Z], or [N, F] if dense
+    h: Float[Array, "N H"] | None = None
+    z: Float[Array, "N C"] | None = None
+    pos: Float[Array, "N D"] | None = None
+
+
+def draw_masks(
+    key: Key[Array, ""],
+    params: Params,
+    inputs: Inputs,
+    hparams: HyperParams,
+    *,
+    config: ModelConfig,
+    shares_positions: bool | Bool[Array, ""] = False,
+) -> Masks:
+    """Dropout masks of one training step.
+
+    `shares_positions` says that no run of the batch has dropout on positions: then no
+    random numbers are drawn for them.
+
+    Example:
+      >>> from dsf_jax import MODELS, Graph, init, make_inputs
+      >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
+      >>> config = MODELS["gpr"]
+      >>> inputs = make_inputs(edge, jnp.eye(2), jnp.zeros((2, 2, 32)), config)
+      >>> hparams, key = HyperParams(dropout_x=0.0), jax.random.key(0)
+      >>> params = init(key, inputs, hparams, config=config, num_classes=3)
+      >>> draw_masks(key, params, inputs, hparams, config=config).x.tolist()
+      [[1.0, 1.0], [1.0, 1.0]]
+    """
+    x_key, h_key, z_key, pos_key = jax.random.split(key, 4)
+    dtype = params.out.w.dtype
+    num_nodes, _ = inputs.features.shape
+    x = inputs.features
+    stored = x.values if isinstance(x, SparseFeatures) else x
+
+    def draw(key: Array, rate: Any, shape: tuple[int, ...]) -> Array:
+        # 16 random bits decide: half the work of a uniform float32, and the rate is
+        # met to 2^-16; the factor belongs to the rate that is met
+        keep = jnp.round(2**16 * (1 - jnp.asarray(rate, dtype=dtype)))
+        bits = jax.random.bits(key, shape, jnp.uint16).astype(dtype)
+        return jnp.where(bits < keep, 2**16 / keep, 0.0)
+
+    return Masks(
+        x=draw(x_key, hparams.dropout_x, stored.shape),
+        h=draw(h_key, hparams.dropout_h, (num_nodes, config.hidden))
+        if config.has_hidden
+        else None,
+        z=draw(z_key, hparams.dropout_z, (num_nodes, params.out.bias.shape[0]))
+        if config.project_first
+        else None,
+        pos=jax.lax.cond(
+            jnp.asarray(shares_positions),
+            lambda: jnp.ones((num_nodes, config.width), dtype),
+            lambda: draw(pos_key, hparams.dropout_pos, (num_nodes, config.width)),
+        )
+        if config.uses_positions
+        else None,
+    )
