@@ -164,6 +164,12 @@ AUTHORS = [
 ]
 
 
+def mostly_slow(names, *fast):
+    """All names, those that are not listed as fast among the slow tests."""
+    slow = [name for name in names if name not in fast]
+    return [*fast, *(pytest.param(name, marks=pytest.mark.slow) for name in slow)]
+
+
 def _each_model_and_mode():
     """Fast: training with sparse features. Slow: the others, and rare ablations."""
     for name in AUTHORS:
@@ -346,17 +352,7 @@ def test_unlabelled_nodes_give_free_weights_no_gradient(x_pos, rng):
     assert np.all(np.any(gradient[:, :4], axis=0))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "dsf-gpr-i",
-        "dsf-jacobi-r",
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in ("gpr", "dsf-gpr-r", "dsf-bern-i")
-        ),
-    ],
-)
+@pytest.mark.parametrize("name", mostly_slow(AUTHORS, "dsf-gpr-i", "dsf-jacobi-r"))
 def test_gradients_equal_finite_differences(name, x_pos, rng):
     x = rng.normal(size=(NODES, FEATURES)) * (rng.uniform(size=(NODES, FEATURES)) < 0.5)
     features = SparseFeatures.from_scipy(sp.csr_array(x))
@@ -384,15 +380,7 @@ def test_gradients_equal_finite_differences(name, x_pos, rng):
     np.testing.assert_allclose(exact, numeric, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "gpr",
-        "dsf-jacobi-i",
-        pytest.param("jacobi", marks=pytest.mark.slow),
-        pytest.param("dsf-bern-r", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("name", mostly_slow(AUTHORS, "gpr", "dsf-jacobi-i"))
 def test_lanes_of_params_and_hparams_equal_a_loop(name, x_pos, rng):
     """Runs with their own seeds, settings, positional kind and f_p, side by side."""
     x = rng.normal(size=(NODES, FEATURES)) * (rng.uniform(size=(NODES, FEATURES)) < 0.5)
