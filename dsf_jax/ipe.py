@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 
 from dsf_jax.correlation import Correlation, correlate, correlate_lanes
 from dsf_jax.lanes import fold_lanes, num_lanes
-from dsf_jax.sparse import Operator, propagate
+from dsf_jax.sparse import Operator, propagate, propagate_lanes
 
 Scalar = int | float | Float[Array, ""]
 
@@ -264,7 +264,7 @@ def _forward(
     eta1, eta2, scale = (value[None, :, None] for value in strengths)
 
     def step(pos: Array, head: Heads) -> tuple[Array, tuple[Array, Array]]:
-        smooth = (1 + eta2) * _propagate_lanes(op, pos)
+        smooth = (1 + eta2) * propagate_lanes(op, pos)
         if correlation is not None:
             smooth = smooth - eta2 * scale * correlate_lanes(is_on, correlation, pos)
         pos = jnp.tanh(eta1 * pos0 + (1 - eta1) * smooth)
@@ -305,7 +305,7 @@ def _backward(
         raw_bar = (1 - pos**2) * pos_bar  # tanh' = 1 - tanh²
         pos0_bar = pos0_bar + eta1 * raw_bar
         smooth_bar = (1 - eta1) * raw_bar
-        before_bar = (1 + eta2) * _propagate_lanes(op, smooth_bar)
+        before_bar = (1 + eta2) * propagate_lanes(op, smooth_bar)
         if correlation is not None:
             _, pullback = jax.vjp(
                 lambda c, p: correlate_lanes(is_on, c, p), correlation, before
@@ -363,7 +363,3 @@ _encode.defvjp(_encode_fwd, _encode_bwd)
 def _read_head(head: Heads, pos: Float[Array, "N L D"]) -> Float[Array, "L N"]:
     # as a matrix product: a fused sum is twice as slow for a single lane
     return jnp.einsum("nld,ld->ln", pos, head.w) + head.bias[:, None]
-
-
-def _propagate_lanes(op: Operator, pos: Float[Array, "N L D"]) -> Array:
-    return propagate(op, pos.reshape(pos.shape[0], -1)).reshape(pos.shape)

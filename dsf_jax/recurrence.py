@@ -17,7 +17,7 @@ from jax import Array
 from jaxtyping import Float
 
 from dsf_jax.lanes import fold_lanes, num_lanes
-from dsf_jax.sparse import Operator, propagate
+from dsf_jax.sparse import Operator, propagate_lanes
 
 
 class Recurrence(NamedTuple):
@@ -77,7 +77,7 @@ def _run_analysis(
     def step(carry: tuple[Array, Array], inputs: tuple[Recurrence, Array]) -> Any:
         q, q_prev = carry
         (slope, shift, back), u = inputs
-        q_next = u + slope * _propagate_lanes(op, q) + shift * q - back * q_prev
+        q_next = u + slope * propagate_lanes(op, q) + shift * q - back * q_prev
         return (q_next, q), q_next
 
     q0 = jnp.broadcast_to(x, (x.shape[0], lanes, x.shape[2]))
@@ -93,7 +93,7 @@ def _run_synthesis(
     def step(carry: tuple[Array, Array], inputs: tuple[Recurrence, Array]) -> Any:
         p, pending = carry  # p_{k+1} and b_{k+2} p_{k+2}
         (slope, shift, back), y_k = inputs
-        p_next = y_k + _propagate_lanes(op, slope * p) + shift * p - pending
+        p_next = y_k + propagate_lanes(op, slope * p) + shift * p - pending
         return (p_next, back * p), p_next
 
     last = jnp.broadcast_to(y[-1], (y.shape[1], lanes, y.shape[3]))
@@ -158,16 +158,12 @@ def _coefficient_gradient(
     Dead code, hence free, when nobody asks for it; otherwise one wide product.
     """
     two_back = jnp.concatenate([jnp.zeros_like(q[:1]), q[:-2]])[: p.shape[0] - 1]
-    propagated = jax.vmap(lambda term: _propagate_lanes(op, term))(q[:-1])
+    propagated = jax.vmap(lambda term: propagate_lanes(op, term))(q[:-1])
     return Recurrence(
         slope=_sum_to(p[1:] * propagated, coefficients.slope),
         shift=_sum_to(p[1:] * q[:-1], coefficients.shift),
         back=_sum_to(-p[1:] * two_back, coefficients.back),
     )
-
-
-def _propagate_lanes(op: Operator, x: Float[Array, "N L C"]) -> Float[Array, "N L C"]:
-    return propagate(op, x.reshape(x.shape[0], -1)).reshape(x.shape)
 
 
 def _sum_to(full: Array, like: Array) -> Array:

@@ -208,6 +208,17 @@ def propagate(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"]:
     return _propagate(op, x)
 
 
+def propagate_lanes(op: Operator, x: Float[Array, "N L C"]) -> Float[Array, "N L C"]:
+    """Product of every lane of a signal in the layout of `dsf_jax.lanes`: one product.
+
+    Example:
+      >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
+      >>> propagate_lanes(a_hat(edge), jnp.asarray([[[1.0]], [[2.0]]])).tolist()
+      [[[2.0]], [[1.0]]]
+    """
+    return propagate(op, x.reshape(x.shape[0], -1)).reshape(x.shape)
+
+
 @jax.custom_vjp
 def _propagate(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"]:
     return _product(op, x)

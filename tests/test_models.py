@@ -31,7 +31,7 @@ from dsf_jax import (
     response,
 )
 from dsf_jax.params import initial_gamma
-from dsf_jax.settings import GAMMA_INITS
+from dsf_jax.settings import CLASSICAL_JACOBI, GAMMA_INITS
 from tests import reference
 from tests.graphs import GRAPHS
 
@@ -276,6 +276,23 @@ def test_options_of_the_paper(x_pos, rng):
         expected = z @ params.out.w + params.out.bias[None]
         output = jitted_apply(params, inputs, HPARAMS, config=config)
         np.testing.assert_allclose(output.logits, expected, atol=1e-10)
+
+
+def test_classical_jacobi_has_the_sign_of_the_polynomials(x_pos, rng):
+    x = rng.normal(size=(NODES, FEATURES))
+    hparams = HPARAMS._replace(sole=True)  # a is not b, so that the sign shows
+    config = dataclasses.replace(small("dsf-jacobi-r"), backbone=CLASSICAL_JACOBI)
+    _, inputs, params = build(None, jnp.asarray(x), x_pos, hparams, config=config)
+    masks = numpy_masks(Masks(), x, None)
+    local, _ = naive_local(config, params, x_pos, masks, hparams)
+    signal = x @ np.asarray(params.out.w) + np.asarray(params.out.bias)
+    gamma = np.asarray(params.gamma)[:, 0]
+    rho = hparams.rho_scale * np.tanh(local[:-1])
+    expected = reference.jacobi_inside(
+        a_hat(GRAPH).to_dense(), signal, gamma, rho, hparams.a, hparams.b
+    )
+    output = jitted_apply(params, inputs, hparams, config=config)
+    np.testing.assert_allclose(output.logits, expected, atol=1e-10)
 
 
 @pytest.mark.parametrize("backbone", ["gpr", "chebyshev", "legendre"])
