@@ -238,10 +238,19 @@ def orthogonality_loss(
     # a constant column stays 0, gradient included
     unit = centred * jax.lax.rsqrt(jnp.where(squares > 0, squares, 1.0))
     columns = jnp.where(normalize, unit, pos)  # one Gram matrix serves both forms
-    gram = columns.T @ columns
+    gram = _gram(columns)
     identity = jnp.eye(pos.shape[1], dtype=pos.dtype)
     difference = jnp.where(normalize, gram - identity, gram * (1 - identity))
     return jnp.sum(difference**2) / pos.shape[1]
+
+
+@jax.custom_vjp
+def _gram(x: Float[Array, "N D"]) -> Float[Array, "D D"]:
+    """XᵀX with one product in its gradient, X (G + Gᵀ), where autodiff makes two."""
+    return x.T @ x
+
+
+_gram.defvjp(lambda x: (_gram(x), x), lambda x, g: (x @ (g + g.T),))
 
 
 # Lane layout: pos [N, L, D], stacks of it [K, N, L, D], heads [K1, L, D] and [K1, L],

@@ -4,6 +4,9 @@ B lanes advance together by one vmapped epoch. The inner loop runs epochs until 
 lane ends, the outer one writes its result and gives the lane the next job. Nothing
 waits for the slowest job but the very end, and a lane that has ended is replaced at
 once, so no state needs to be frozen.
+
+A queue is a value: `advance` may run it to its end, or for a number of epochs at a
+time, with the same results.
 """
 
 from collections.abc import Callable
@@ -13,6 +16,40 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float, Int
+
+
+class Program(NamedTuple):
+    """What the lanes do.
+
+    Example:
+      >>> Program._fields
+      ('start', 'epoch')
+    """
+
+    # jobs of all lanes -> their states: a pytree with a field `best`, the result so far
+    start: Callable[[Any], Any]
+    # states and jobs of all lanes -> states, and which of them have ended
+    epoch: Callable[[Any, Any], tuple[Any, Bool[Array, " B"]]]
+
+
+class Queue(NamedTuple):
+    """Jobs on their way; leaves of `states` are [B, ...], of `results` [J, ...].
+
+    Example:
+      >>> Queue._fields[:3]
+      ('states', 'job', 'next_job')
+    """
+
+    states: Any
+    job: Int[Array, " B"]  # of each lane; J where it is idle
+    next_job: Int[Array, ""]  # the first that has not begun
+    num_jobs: Int[Array, ""]  # jobs after this one are padding
+    results: Any
+    is_done: Bool[Array, " J"]
+    epochs: Int[Array, ""]  # of the whole queue
+    work: Int[Array, ""]  # epochs of single lanes that were at work
+    queued_epochs: Int[Array, ""]  # the same two until the queue was dry
+    queued_work: Int[Array, ""]
 
 
 class Occupancy(NamedTuple):
@@ -27,141 +64,189 @@ class Occupancy(NamedTuple):
     while_queued: Float[Array, ""]  # until the queue was dry
 
 
-def run_queue(
-    jobs: Any,
-    start: Callable[[Any], Any],
-    epoch: Callable[[Any, Any], tuple[Any, Bool[Array, " B"]]],
-    *,
-    lanes: int,
-) -> tuple[Any, Occupancy]:
-    """Run all jobs.
+def open_queue(
+    jobs: Any, program: Program, *, lanes: int, num_jobs: int | Int[Array, ""]
+) -> Queue:
+    """A queue of which nothing has begun.
 
     Args:
-      jobs: pytree, every leaf [J, ...], at least one job.
-      start: jobs of all lanes -> their states, a pytree with a field `best` that holds
-        the result so far.
-      epoch: states and jobs of all lanes -> states, and which of them have ended.
+      jobs: pytree, every leaf [J, ...].
+      program: what the lanes do.
       lanes: number of jobs that run side by side.
+      num_jobs: how many of the J are to be run; the rest is padding.
 
     Returns:
-      The field `best` of every job at its end, in the order of the queue, and how busy
-      the lanes were.
+      The queue, all lanes idle.
 
     Example:
       >>> class Count(NamedTuple):
       ...     best: Array
-      >>> def start(jobs):
-      ...     return Count(jnp.zeros_like(jobs))
+      >>> program = Program(lambda jobs: Count(jobs), lambda states, jobs: states)
+      >>> queue = open_queue(jnp.arange(3), program, lanes=2, num_jobs=3)
+      >>> queue.job.tolist(), bool(is_over(queue))
+      ([3, 3], False)
+    """
+    idle = jnp.full(lanes, _size(jobs), jnp.int32)
+    shapes = jax.eval_shape(
+        lambda: program.start(
+            jax.tree.map(
+                lambda leaf: jnp.empty((lanes, *leaf.shape[1:]), leaf.dtype), jobs
+            )
+        )
+    )
+    states = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    none = jnp.zeros((), jnp.int32)
+    return Queue(
+        states=states,
+        job=idle,
+        next_job=none,
+        num_jobs=jnp.asarray(num_jobs, jnp.int32),
+        results=jax.tree.map(
+            lambda leaf: jnp.zeros((_size(jobs), *leaf.shape[1:]), leaf.dtype),
+            states.best,
+        ),
+        is_done=jnp.zeros(_size(jobs), dtype=bool),
+        epochs=none,
+        work=none,
+        queued_epochs=none,
+        queued_work=none,
+    )
+
+
+def is_over(queue: Queue) -> Bool[Array, ""]:
+    """Whether all jobs have ended.
+
+    Example:
+      See `advance`.
+
+      >>> is_over.__name__
+      'is_over'
+    """
+    return (queue.next_job >= queue.num_jobs) & ~jnp.any(_is_active(queue))
+
+
+def advance(
+    queue: Queue, jobs: Any, program: Program, *, max_epochs: int | Int[Array, ""]
+) -> Queue:
+    """Run the lanes until all jobs have ended, or for `max_epochs` epochs.
+
+    Example:
+      >>> class Count(NamedTuple):
+      ...     best: Array
       >>> def epoch(states, jobs):  # job n ends after n epochs
       ...     count = states.best + 1
       ...     return Count(count), count >= jobs
-      >>> results, busy = run_queue(jnp.asarray([3, 1, 2]), start, epoch, lanes=2)
-      >>> results.tolist(), float(busy.overall)
-      ([3, 1, 2], 1.0)
+      >>> jobs = jnp.asarray([3, 1, 2])
+      >>> program = Program(lambda jobs: Count(jnp.zeros_like(jobs)), epoch)
+      >>> queue = open_queue(jobs, program, lanes=2, num_jobs=3)
+      >>> queue = advance(queue, jobs, program, max_epochs=2)
+      >>> queue.is_done.tolist(), bool(is_over(queue))
+      ([False, True, False], False)
+      >>> queue = advance(queue, jobs, program, max_epochs=100)
+      >>> queue.results.tolist(), bool(is_over(queue))
+      ([3, 1, 2], True)
     """
-    lanes = min(lanes, _num_jobs(jobs))
+    last = queue.epochs + jnp.asarray(max_epochs, jnp.int32)
 
-    def next_round(queue: _Queue) -> _Queue:
-        return _refill(_run_until_one_ends(queue, jobs, epoch), jobs, start)
+    def next_round(queue: Queue) -> Queue:
+        can_refill = ~jnp.all(_is_active(queue)) & (queue.next_job < queue.num_jobs)
+        queue = jax.lax.cond(
+            can_refill, lambda queue: _refill(queue, jobs, program), _same, queue
+        )
+        return _run_until_one_ends(queue, jobs, program, last)
 
-    queue = jax.lax.while_loop(
-        lambda queue: jnp.any(queue.job < _num_jobs(jobs)),
-        next_round,
-        _fill(jobs, lanes, start),
+    return jax.lax.while_loop(
+        lambda queue: ~is_over(queue) & (queue.epochs < last), next_round, queue
     )
-    return queue.results, Occupancy(_share(queue.work), _share(queue.queued_work))
 
 
-class _Queue(NamedTuple):
-    states: Any  # every leaf [B, ...]; has a field `best`, the result so far
-    job: Int[Array, " B"]  # of each lane; the number of jobs where it is idle
-    next_job: Int[Array, ""]
-    has_ended: Bool[Array, " B"]
-    results: Any  # every leaf [J]
-    work: Int[Array, " 2"]  # lane-epochs: at work, and in all
-    queued_work: Int[Array, " 2"]  # the same until the queue was dry
+def occupancy(queue: Queue) -> Occupancy:
+    """How busy the lanes were so far.
+
+    Example:
+      See `dsf_jax.train.run_jobs`.
+
+      >>> occupancy.__name__
+      'occupancy'
+    """
+    lanes = queue.job.shape[0]
+
+    def share(work: Array, epochs: Array) -> Array:
+        return work.astype(float) / (lanes * jnp.maximum(epochs, 1)).astype(float)
+
+    return Occupancy(
+        overall=share(queue.work, queue.epochs),
+        while_queued=share(queue.queued_work, queue.queued_epochs),
+    )
 
 
-def _pick(jobs: Any, job: Int[Array, " B"]) -> Any:
-    """The jobs of the lanes; an idle lane repeats the last one, and is not heard."""
-    existing = jnp.minimum(job, _num_jobs(jobs) - 1)
-    return jax.tree.map(lambda leaf: leaf[existing], jobs)
+def _is_active(queue: Queue) -> Bool[Array, " B"]:
+    return queue.job < _size(queue.is_done)
 
 
-def _fill(jobs: Any, lanes: int, start: Callable[[Any], Any]) -> _Queue:
-    """The first jobs in the lanes."""
-    job = jnp.arange(lanes, dtype=jnp.int32)
-    states = start(_pick(jobs, job))
-    num_jobs = _num_jobs(jobs)
-    return _Queue(
-        states=states,
+def _same(queue: Queue) -> Queue:
+    return queue
+
+
+def _refill(queue: Queue, jobs: Any, program: Program) -> Queue:
+    """Give the idle lanes the next jobs."""
+    is_idle = ~_is_active(queue)
+    waiting = queue.next_job - 1 + jnp.cumsum(is_idle, dtype=jnp.int32)
+    is_new = is_idle & (waiting < queue.num_jobs)
+    job = jnp.where(is_new, waiting, queue.job)
+
+    def renew(new: Array, old: Array) -> Array:
+        return jnp.where(is_new.reshape(-1, *[1] * (old.ndim - 1)), new, old)
+
+    return queue._replace(
+        states=jax.tree.map(renew, program.start(_pick(jobs, job)), queue.states),
         job=job,
-        next_job=jnp.asarray(lanes, jnp.int32),
-        has_ended=jnp.zeros(lanes, dtype=bool),
-        results=jax.tree.map(
-            lambda leaf: jnp.zeros((num_jobs,), leaf.dtype), states.best
-        ),
-        work=jnp.zeros(2, jnp.int32),
-        queued_work=jnp.zeros(2, jnp.int32),
+        next_job=queue.next_job + jnp.sum(is_new, dtype=jnp.int32),
     )
 
 
 def _run_until_one_ends(
-    queue: _Queue,
-    jobs: Any,
-    epoch: Callable[[Any, Any], tuple[Any, Array]],
-) -> _Queue:
-    picked, is_active = _pick(jobs, queue.job), queue.job < _num_jobs(jobs)
+    queue: Queue, jobs: Any, program: Program, last: Int[Array, ""]
+) -> Queue:
+    """Epochs until a lane ends, and its result in its place."""
+    picked, is_active = _pick(jobs, queue.job), _is_active(queue)
 
     def body(carry: tuple[Any, Array, Array]) -> Any:
-        states, _, count = carry
-        states, has_ended = epoch(states, picked)
-        return states, has_ended & is_active, count + 1
+        states, _, epochs = carry
+        states, has_ended = program.epoch(states, picked)
+        return states, has_ended & is_active, epochs + 1
 
-    nobody = jnp.zeros_like(is_active)
-    states, has_ended, count = jax.lax.while_loop(
-        lambda carry: ~jnp.any(carry[1]),
+    states, has_ended, epochs = jax.lax.while_loop(
+        lambda carry: ~jnp.any(carry[1]) & (carry[2] < last),
         body,
-        (queue.states, nobody, jnp.zeros((), jnp.int32)),
+        (queue.states, jnp.zeros_like(is_active), queue.epochs),
     )
-    lanes = jnp.asarray([jnp.sum(is_active), is_active.shape[0]], jnp.int32)
-    is_queued = queue.next_job < _num_jobs(jobs)
+    taken = epochs - queue.epochs
+    queued = jnp.where(queue.next_job < queue.num_jobs, taken, 0)
+    num_active = jnp.sum(is_active, dtype=jnp.int32)
+    idle = _size(queue.is_done)
+    slot = jnp.where(has_ended, queue.job, idle)  # past the end: dropped
     return queue._replace(
         states=states,
-        has_ended=has_ended,
-        work=queue.work + count * lanes,
-        queued_work=queue.queued_work + jnp.where(is_queued, count * lanes, 0),
-    )
-
-
-def _refill(queue: _Queue, jobs: Any, start: Callable[[Any], Any]) -> _Queue:
-    """Write the results of the lanes that ended and give them the next jobs."""
-    num_jobs, has_ended = _num_jobs(jobs), queue.has_ended
-    slot = jnp.where(has_ended, queue.job, num_jobs)  # past the end: dropped
-    taken = jnp.cumsum(has_ended, dtype=jnp.int32)
-    waiting = jnp.minimum(queue.next_job + taken - 1, num_jobs)
-    job = jnp.where(has_ended, waiting, queue.job)
-
-    def renew(new: Array, old: Array) -> Array:
-        shape = has_ended.shape + (1,) * (old.ndim - 1)
-        return jnp.where(has_ended.reshape(shape), new, old)
-
-    return queue._replace(
-        states=jax.tree.map(renew, start(_pick(jobs, job)), queue.states),
-        job=job,
-        next_job=jnp.minimum(queue.next_job + taken[-1], num_jobs),
+        job=jnp.where(has_ended, idle, queue.job),
         results=jax.tree.map(
             lambda every, new: every.at[slot].set(new, mode="drop"),
             queue.results,
-            queue.states.best,
+            states.best,
         ),
+        is_done=queue.is_done.at[slot].set(True, mode="drop"),
+        epochs=epochs,
+        work=queue.work + taken * num_active,
+        queued_epochs=queue.queued_epochs + queued,
+        queued_work=queue.queued_work + queued * num_active,
     )
 
 
-def _num_jobs(jobs: Any) -> int:
+def _pick(jobs: Any, job: Int[Array, " B"]) -> Any:
+    """The jobs of the lanes; an idle lane repeats the last one, and is not heard."""
+    existing = jnp.minimum(job, _size(jobs) - 1)
+    return jax.tree.map(lambda leaf: leaf[existing], jobs)
+
+
+def _size(jobs: Any) -> int:
     return int(jax.tree.leaves(jobs)[0].shape[0])
-
-
-def _share(work: Int[Array, " 2"]) -> Float[Array, ""]:
-    at_work, in_all = work.astype(float)
-    return at_work / in_all

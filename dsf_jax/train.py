@@ -2,7 +2,8 @@
 
 A run is a job: (key, split, hyper-parameters). Jobs run side by side on lanes that are
 fed from a queue (`dsf_jax.queue`), so a grid of splits x seeds and a search are the
-same call, and memory is set by the number of lanes, not of jobs.
+same call, and memory is set by the number of lanes, not of jobs. `run_jobs` is that
+call; `dsf_jax.grid` runs the same queue on several devices, with progress.
 
 An epoch evaluates the parameters it finds and then updates them, so that one pass over
 the positions serves both. The protocol is the authors': after every update one
@@ -15,15 +16,15 @@ from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import Array
 from jaxtyping import Bool, Float, Int, Key
 
 from dsf_jax.dropout import draw_masks
 from dsf_jax.metrics import Summary, accuracy, roc_auc, summarise
-from dsf_jax.models import apply_both, loss
+from dsf_jax.models import apply_both, loss, task_loss
+from dsf_jax.optimizer import init_moments, update
 from dsf_jax.params import Inputs, Params, init
-from dsf_jax.queue import Occupancy, run_queue
+from dsf_jax.queue import Occupancy, Program, advance, occupancy, open_queue
 from dsf_jax.settings import HyperParams, ModelConfig
 
 Metric = Literal["accuracy", "roc_auc"]
@@ -41,8 +42,9 @@ class TrainConfig:
     num_classes: int
     epochs: int = 1000
     patience: int = 100
-    lanes: int = 1
+    lanes: int = 1  # runs side by side
     metric: Metric = "accuracy"
+    keeps_params: bool = False  # the best ones of every job in its results
 
     def __post_init__(self) -> None:
         """Check what the annotations cannot."""
@@ -99,12 +101,14 @@ class JobResults(NamedTuple):
       ('test', 'val', 'best_epoch', 'epochs_run')
     """
 
-    test: Float[Array, " J"]  # at the chosen epoch
-    val: Float[Array, " J"]
-    best_epoch: Int[Array, " J"]  # 1 is the first update; 0: no score above 0
-    epochs_run: Int[Array, " J"]
-    train_loss: Float[Array, " J"]  # the last that was computed
-    is_finite: Bool[Array, " J"]
+    test: Float[Array, "..."]  # at the chosen epoch
+    val: Float[Array, "..."]
+    best_epoch: Int[Array, "..."]  # 1 is the first update; 0: no score above 0
+    epochs_run: Int[Array, "..."]
+    train_loss: Float[Array, "..."]  # the last that was computed
+    val_loss: Float[Array, "..."]
+    is_finite: Bool[Array, "..."]
+    params: Params | None  # at the chosen epoch, if `TrainConfig.keeps_params`
 
 
 class GridResult(NamedTuple):
@@ -188,7 +192,7 @@ def init_state(
     zero, none = jnp.zeros((), params.out.w.dtype), jnp.zeros((), jnp.int32)
     return TrainState(
         params=params,
-        moments=_adam().init(params),
+        moments=init_moments(params),
         epoch=none,
         since_best=none,
         best=JobResults(
@@ -197,7 +201,9 @@ def init_state(
             best_epoch=none,
             epochs_run=none,
             train_loss=zero,
+            val_loss=zero,
             is_finite=jnp.asarray(True),
+            params=params if train_config.keeps_params else None,
         ),
     )
 
@@ -225,19 +231,25 @@ def train_epoch(
       The run after the update, and whether it has ended.
 
     Example:
-      See `run_jobs`, which does all of it.
-
-      >>> train_epoch.__name__
-      'train_epoch'
+      >>> from dsf_jax import MODELS, Graph, make_inputs
+      >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
+      >>> config, mask = MODELS["gpr"], jnp.ones((1, 2), dtype=bool)
+      >>> inputs = make_inputs(edge, jnp.eye(2), jnp.zeros((2, 2, 32)), config)
+      >>> data = TrainData(inputs, jnp.asarray([0, 1]), mask, mask, mask)
+      >>> job = Jobs(jax.random.key(0), jnp.asarray(0), HyperParams())
+      >>> configs = {"config": config, "train_config": TrainConfig(num_classes=2)}
+      >>> state = init_state(job.key, inputs, job.hparams, **configs)
+      >>> flags = queue_flags(job.hparams)
+      >>> state, has_ended = train_epoch(state, job, data, flags, **configs)
+      >>> int(state.epoch), bool(has_ended)
+      (1, False)
     """
-    key, split, hparams = job
-    train, val, test = data.train[split], data.val[split], data.test[split]
-    mask_key = jax.random.fold_in(key, state.epoch)
+    is_binary = train_config.metric == "roc_auc"
     masks = draw_masks(
-        mask_key,
+        jax.random.fold_in(job.key, state.epoch),
         state.params,
         data.inputs,
-        hparams,
+        job.hparams,
         config=config,
         shares_positions=flags.shares_positions,
     )
@@ -246,47 +258,27 @@ def train_epoch(
         output, logits = apply_both(
             params,
             data.inputs,
-            hparams,
+            job.hparams,
             config=config,
             masks=masks,
             has_correlation=flags.has_correlation,
             shares_positions=flags.shares_positions,
         )
+        train, hparams = data.train[job.split], job.hparams
         value = loss(
-            output,
-            data.labels,
-            train,
-            hparams,
-            config=config,
-            is_binary=train_config.metric == "roc_auc",
+            output, data.labels, train, hparams, config=config, is_binary=is_binary
         )
         return value, logits
 
     grad_fn = jax.value_and_grad(objective, has_aux=True)
-    (value, logits), gradient = grad_fn(state.params)
-    score_fn = _roc_auc_of_logits if train_config.metric == "roc_auc" else accuracy
-    val_score = score_fn(logits, data.labels, val)
-    test_score = score_fn(logits, data.labels, test)
-
-    is_scored = state.epoch > 0  # the start itself is not a candidate
-    is_better = is_scored & (val_score > state.best.val)
-    since_best = jnp.where(is_better | ~is_scored, 0, state.since_best + 1)
-    is_over = is_scored & (
-        (since_best > train_config.patience) | (state.epoch >= train_config.epochs)
+    (train_loss, logits), gradient = grad_fn(state.params)
+    new_state, has_ended = _judge(
+        state, train_loss, logits, job, data, train_config=train_config
     )
-    is_finite = jnp.isfinite(value)
-    best = JobResults(
-        test=jnp.where(is_better, test_score, state.best.test),
-        val=jnp.where(is_better, val_score, state.best.val),
-        best_epoch=jnp.where(is_better, state.epoch, state.best.best_epoch),
-        # an epoch that is over needs no further update; a bad loss ends the next one
-        epochs_run=jnp.where(is_over, state.epoch, state.epoch + 1),
-        train_loss=jnp.where(is_over, state.best.train_loss, value),
-        is_finite=is_over | is_finite,
+    params, moments = update(
+        state.params, gradient, state.moments, job.hparams, config=config
     )
-    params, moments = _update(state.params, gradient, state.moments, hparams, config)
-    new_state = TrainState(params, moments, state.epoch + 1, since_best, best)
-    return new_state, is_over | ~is_finite
+    return new_state._replace(params=params, moments=moments), has_ended
 
 
 def run_jobs(
@@ -298,7 +290,7 @@ def run_jobs(
     draws from its own key.
 
     Args:
-      jobs: the queue, at least one job.
+      jobs: the queue.
       data: the data set.
       config: the model.
       train_config: the protocol and the number of lanes.
@@ -320,25 +312,42 @@ def run_jobs(
       >>> run(jobs, data, config=config, train_config=settings).jobs.test.shape
       (3,)
     """
+    num_jobs = jobs.split.shape[0]
+    program = make_program(jobs, data, config=config, train_config=train_config)
+    lanes = max(min(train_config.lanes, num_jobs), 1)
+    queue = open_queue(jobs, program, lanes=lanes, num_jobs=num_jobs)
+    if num_jobs > 0:  # idle lanes need a job to repeat
+        no_limit = num_jobs * (train_config.epochs + 1)
+        queue = advance(queue, jobs, program, max_epochs=no_limit)
+    summary = summarise(queue.results.test, queue.results.is_finite)
+    return GridResult(queue.results, summary, occupancy(queue))
+
+
+def make_program(
+    jobs: Jobs, data: TrainData, *, config: ModelConfig, train_config: TrainConfig
+) -> Program:
+    """What the lanes of a queue do: begin a job, and train all of them for an epoch.
+
+    Example:
+      See `run_jobs`.
+
+      >>> make_program.__name__
+      'make_program'
+    """
     flags = queue_flags(jobs.hparams)
+    configs: dict[str, Any] = {"config": config, "train_config": train_config}
 
     def start(picked: Jobs) -> TrainState:
         return jax.vmap(
-            lambda key, hparams: init_state(
-                key, data.inputs, hparams, config=config, train_config=train_config
-            )
+            lambda key, hparams: init_state(key, data.inputs, hparams, **configs)
         )(picked.key, picked.hparams)
 
     def epoch(states: TrainState, picked: Jobs) -> tuple[TrainState, Array]:
         return jax.vmap(
-            lambda state, job: train_epoch(
-                state, job, data, flags, config=config, train_config=train_config
-            )
+            lambda state, job: train_epoch(state, job, data, flags, **configs)
         )(states, picked)
 
-    results, occupancy = run_queue(jobs, start, epoch, lanes=train_config.lanes)
-    summary = summarise(results.test, results.is_finite)
-    return GridResult(jobs=results, summary=summary, occupancy=occupancy)
+    return Program(start=start, epoch=epoch)
 
 
 def grid_jobs(
@@ -360,50 +369,50 @@ def grid_jobs(
     )
 
 
+def _judge(
+    state: TrainState,
+    train_loss: Float[Array, ""],
+    logits: Float[Array, "N C"],
+    job: Jobs,
+    data: TrainData,
+    *,
+    train_config: TrainConfig,
+) -> tuple[TrainState, Bool[Array, ""]]:
+    """Score an epoch, keep the first best, and tell whether the run has ended."""
+    is_binary = train_config.metric == "roc_auc"
+    score_fn = _roc_auc_of_logits if is_binary else accuracy
+    val_score = score_fn(logits, data.labels, data.val[job.split])
+    test_score = score_fn(logits, data.labels, data.test[job.split])
+    val_loss = task_loss(logits, data.labels, data.val[job.split], is_binary=is_binary)
+
+    is_scored = state.epoch > 0  # the start itself is not a candidate
+    is_better = is_scored & (val_score > state.best.val)
+    since_best = jnp.where(is_better | ~is_scored, 0, state.since_best + 1)
+    is_over = is_scored & (
+        (since_best > train_config.patience) | (state.epoch >= train_config.epochs)
+    )
+    is_finite = jnp.isfinite(train_loss)
+    last = state.best
+    best = JobResults(
+        test=jnp.where(is_better, test_score, last.test),
+        val=jnp.where(is_better, val_score, last.val),
+        best_epoch=jnp.where(is_better, state.epoch, last.best_epoch),
+        # an epoch that is over needs no further update; a bad loss ends the next one
+        epochs_run=jnp.where(is_over, state.epoch, state.epoch + 1),
+        train_loss=jnp.where(is_over, last.train_loss, train_loss),
+        val_loss=val_loss,
+        is_finite=is_over | is_finite,
+        params=None
+        if last.params is None
+        else jax.tree.map(
+            lambda new, old: jnp.where(is_better, new, old), state.params, last.params
+        ),
+    )
+    new_state = state._replace(epoch=state.epoch + 1, since_best=since_best, best=best)
+    return new_state, is_over | ~is_finite
+
+
 def _roc_auc_of_logits(
     logits: Float[Array, "N 2"], labels: Int[Array, " N"], mask: Bool[Array, " N"]
 ) -> Float[Array, ""]:
     return roc_auc(jax.nn.softmax(logits)[:, 1], labels, mask)
-
-
-def _adam() -> optax.GradientTransformation:
-    return optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8)
-
-
-def _update(
-    params: Params,
-    gradient: Params,
-    moments: Any,
-    hparams: HyperParams,
-    config: ModelConfig,
-) -> tuple[Params, Any]:
-    """Adam with coupled L2: decay joins the gradient before the moments."""
-    rates = _by_group(hparams.lr, hparams.lr_gamma, hparams.lr_pos)
-    # free weights of unlabelled nodes have no gradient: Adam would turn any decay of
-    # theirs into steps of full size
-    free_nodes = config.variant != "base" and not config.has_ipe
-    decays = _by_group(
-        hparams.decay, hparams.decay_gamma, 0.0 if free_nodes else hparams.decay_pos
-    )
-
-    def per_group(fn: Any, *trees: Params) -> Params:
-        fields = zip(*trees, strict=True)
-        return Params(
-            *(
-                jax.tree.map(lambda *leaves, s=scales: fn(*leaves, *s), *parts)
-                for parts, scales in zip(
-                    fields, zip(rates, decays, strict=True), strict=True
-                )
-            )
-        )
-
-    decayed = per_group(lambda g, p, _, decay: g + decay * p, gradient, params)
-    with jax.numpy_dtype_promotion("standard"):  # optax multiplies floats by a count
-        steps, moments = _adam().update(decayed, moments)
-    moved = per_group(lambda p, step, lr, _: p - lr * step, params, steps)
-    return moved, moments
-
-
-def _by_group(encoder: Any, gamma: Any, pos: Any) -> Params:
-    """A value per field of `Params`: maps of features, γ, and what makes θ or ρ."""
-    return Params(hidden=encoder, out=encoder, gamma=gamma, position=pos, free=pos)

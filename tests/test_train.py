@@ -8,7 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import scipy.special
 import scipy.stats
+import sklearn.metrics
 
 from dsf_jax import (
     MODELS,
@@ -23,6 +25,8 @@ from dsf_jax import (
 )
 from dsf_jax import loss as model_loss
 from dsf_jax.metrics import accuracy, summarise
+from dsf_jax.optimizer import update
+from dsf_jax.queue import advance, is_over, occupancy, open_queue
 from dsf_jax.train import (
     Flags,
     Jobs,
@@ -30,11 +34,11 @@ from dsf_jax.train import (
     TrainData,
     grid_jobs,
     init_state,
+    make_program,
     queue_flags,
     run_jobs,
     train_epoch,
 )
-from dsf_jax.train import _update as update
 from tests.graphs import random_edges
 
 NODES, FEATURES, CLASSES = 60, 12, 3
@@ -77,8 +81,8 @@ def settings_of(**changes):
 run = jax.jit(run_jobs, static_argnames=STATIC)
 
 
-@partial(jax.jit, static_argnames="config")
-def naive_step(params, moments, epoch, key, split, hparams, data, *, config):
+@partial(jax.jit, static_argnames=("config", "is_binary"))
+def naive_step(params, moments, epoch, key, split, hparams, data, *, config, is_binary):
     """One update, then one evaluation."""
     masks = draw_masks(
         jax.random.fold_in(key, epoch), params, data.inputs, hparams, config=config
@@ -87,13 +91,30 @@ def naive_step(params, moments, epoch, key, split, hparams, data, *, config):
     def value(params):
         output = apply(params, data.inputs, hparams, config=config, masks=masks)
         train = data.train[split]
-        return model_loss(output, data.labels, train, hparams, config=config)
+        return model_loss(
+            output, data.labels, train, hparams, config=config, is_binary=is_binary
+        )
 
     loss, gradient = jax.value_and_grad(value)(params)
-    params, moments = update(params, gradient, moments, hparams, config)
+    params, moments = update(params, gradient, moments, hparams, config=config)
     logits = apply(params, data.inputs, hparams, config=config).logits
-    scores = [accuracy(logits, data.labels, mask[split]) for mask in data[3:]]
-    return params, moments, loss, *scores
+    return params, moments, loss, logits
+
+
+def naive_score(logits, labels, mask, metric):
+    logits, labels = np.asarray(logits)[mask], np.asarray(labels)[mask]
+    if metric == "roc_auc":
+        return sklearn.metrics.roc_auc_score(labels, logits[:, 1] - logits[:, 0])
+    return np.mean(np.argmax(logits, axis=1) == labels)
+
+
+def naive_loss(logits, labels, mask, metric):
+    logits, labels = np.asarray(logits)[mask], np.asarray(labels)[mask]
+    if metric == "roc_auc":
+        sign = 2 * (labels[:, None] == np.arange(2)) - 1
+        return np.mean(np.log1p(np.exp(-sign * logits)))
+    probabilities = scipy.special.softmax(logits, axis=1)
+    return -np.mean(np.log(probabilities[np.arange(len(labels)), labels]))
 
 
 def naive_run(key, split, hparams, data, config, train_config):
@@ -102,28 +123,39 @@ def naive_run(key, split, hparams, data, config, train_config):
         key, data.inputs, hparams, config=config, train_config=train_config
     )
     params, moments = state.params, state.moments
-    best = {"val": 0.0, "test": 0.0, "best_epoch": 0}
-    waited = 0
+    best = {"val": 0.0, "test": 0.0, "best_epoch": 0, "params": params}
+    waited, metric = 0, train_config.metric
+    val_mask, test_mask = (np.asarray(mask[split]) for mask in (data.val, data.test))
     for epoch in range(1, train_config.epochs + 1):
-        params, moments, loss, val, test = naive_step(
-            params, moments, epoch - 1, key, split, hparams, data, config=config
+        params, moments, loss, logits = naive_step(
+            *(params, moments, epoch - 1, key, split, hparams, data),
+            config=config,
+            is_binary=metric == "roc_auc",
         )
+        val = naive_score(logits, data.labels, val_mask, metric)
         if not np.isfinite(loss):
             return best | {"epochs_run": epoch, "is_finite": False}
         if val > best["val"]:
-            best, waited = {"val": val, "test": test, "best_epoch": epoch}, 0
+            test = naive_score(logits, data.labels, test_mask, metric)
+            best = {"val": val, "test": test, "best_epoch": epoch, "params": params}
+            waited = 0
         else:
             waited += 1
             if waited > train_config.patience:
                 break
-    return best | {"epochs_run": epoch, "train_loss": loss, "is_finite": True}
+    losses = {
+        "train_loss": loss,
+        "val_loss": naive_loss(logits, data.labels, val_mask, metric),
+    }
+    return best | losses | {"epochs_run": epoch, "is_finite": True}
 
 
 def assert_same(results, index, expected):
+    """All fields, the best parameters too if the results have them."""
     for name, value in expected.items():
-        np.testing.assert_allclose(
-            getattr(results, name)[index], value, atol=1e-8, err_msg=name
-        )
+        leaves = jax.tree.leaves(getattr(results, name))
+        for leaf, other in zip(leaves, jax.tree.leaves(value), strict=bool(leaves)):
+            np.testing.assert_allclose(leaf[index], other, atol=1e-8, err_msg=name)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +172,7 @@ def assert_same(results, index, expected):
     ],
 )
 def test_the_grid_equals_a_loop_of_plain_runs(name, problem):
-    config, train_config = small(name), settings_of(lanes=3)
+    config, train_config = small(name), settings_of(lanes=3, keeps_params=True)
     data = problem(config)
     jobs = grid_jobs(HPARAMS, num_splits=2, num_seeds=2, seed=1)
     result = run(jobs, data, config=config, train_config=train_config)
@@ -153,6 +185,37 @@ def test_the_grid_equals_a_loop_of_plain_runs(name, problem):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [f"{form}{base}" for base in ("gpr", "bern", "jacobi") for form in ("", "dsf-")],
+)
+def test_the_grid_equals_a_loop_after_200_epochs(name, problem):
+    config = small(f"{name}-r" if name.startswith("dsf") else name)
+    train_config = settings_of(lanes=2, keeps_params=True, epochs=200, patience=200)
+    data = problem(config)
+    hparams = HPARAMS._replace(lr=0.003)  # the best epoch comes late
+    jobs = grid_jobs(hparams, num_splits=2, num_seeds=1, seed=1)
+    result = run(jobs, data, config=config, train_config=train_config)
+    for i in range(2):
+        alone = naive_run(
+            jobs.key[i], jobs.split[i], hparams, data, config, train_config
+        )
+        assert alone["epochs_run"] == 200
+        assert_same(result.jobs, i, alone)
+
+
+def test_an_empty_queue(problem):
+    config = small("gpr")
+    jobs = jax.tree.map(
+        lambda leaf: leaf[:0], grid_jobs(HPARAMS, num_splits=1, num_seeds=1, seed=0)
+    )
+    result = run(jobs, problem(config), config=config, train_config=settings_of())
+    assert result.jobs.test.shape == (0,)
+    assert result.summary.num_finite == 0
+    assert result.occupancy.overall == 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("lanes", [1, 2, 5, 50])
 def test_results_do_not_depend_on_lanes_or_order(lanes, problem):
     config = small("dsf-gpr-r")
@@ -162,10 +225,34 @@ def test_results_do_not_depend_on_lanes_or_order(lanes, problem):
     order = np.random.default_rng(lanes).permutation(6)
     shuffled = jax.tree.map(lambda leaf: leaf[order], jobs)
     result = run(shuffled, data, config=config, train_config=settings_of(lanes=lanes))
+    assert_equal_jobs(result.jobs, jax.tree.map(lambda leaf: leaf[order], expected))
+
+
+def assert_equal_jobs(results, expected):
     for name in expected._fields:
-        np.testing.assert_allclose(
-            getattr(result.jobs, name), getattr(expected, name)[order], atol=1e-8
-        )
+        for leaf, other in zip(
+            *map(jax.tree.leaves, (getattr(results, name), getattr(expected, name))),
+            strict=True,
+        ):
+            np.testing.assert_allclose(leaf, other, atol=1e-8, err_msg=name)
+
+
+@pytest.mark.parametrize("chunk", [1, 7])
+def test_a_queue_may_run_piece_by_piece(chunk, problem):
+    config, train_config = small("gpr"), settings_of(lanes=3)
+    data = problem(config)
+    jobs = grid_jobs(HPARAMS, num_splits=3, num_seeds=2, seed=2)
+    whole = run(jobs, data, config=config, train_config=train_config)
+    program = make_program(jobs, data, config=config, train_config=train_config)
+    queue = open_queue(jobs, program, lanes=3, num_jobs=6)
+    step = jax.jit(lambda queue: advance(queue, jobs, program, max_epochs=chunk))
+    calls = 0
+    while not is_over(queue):
+        queue, calls = step(queue), calls + 1
+    assert calls == -(-int(queue.epochs) // chunk) > 1
+    assert np.all(queue.is_done)
+    assert_equal_jobs(queue.results, whole.jobs)
+    assert occupancy(queue) == whole.occupancy
 
 
 @pytest.mark.slow
@@ -191,12 +278,20 @@ def test_a_search_is_a_queue_too(problem):
         assert_same(result.jobs, i, alone)
 
 
-def test_a_diverging_job_is_reported_and_harms_nobody(problem):
+@pytest.fixture(params=[(float("nan"), True), (1e30, False)], ids=["nan", "1e30"])
+def bad_rate(request):
+    """A learning rate that cannot work; 1e30 in float32."""
+    lr, is_double = request.param
+    with jax.enable_x64(is_double):
+        yield lr
+
+
+def test_a_diverging_job_is_reported_and_harms_nobody(bad_rate, problem):
     config, train_config = small("gpr"), settings_of(lanes=2)
-    data = problem(config)
+    data = jax.tree.map(jnp.asarray, problem(config))
     jobs = grid_jobs(HPARAMS, num_splits=1, num_seeds=4, seed=3)
     healthy = run(jobs, data, config=config, train_config=train_config).jobs
-    rates = jobs.hparams.lr.at[1].set(jnp.nan)
+    rates = jobs.hparams.lr.at[1].set(bad_rate)
     sick_jobs = jobs._replace(hparams=jobs.hparams._replace(lr=rates))
     result = run(sick_jobs, data, config=config, train_config=train_config)
     sick = result.jobs
@@ -313,7 +408,7 @@ def test_update_is_torch_adam_with_coupled_decay(problem):
     ]
     ours = params
     for gradient in gradients:
-        ours, moments = update(ours, gradient, moments, hparams, config)
+        ours, moments = update(ours, gradient, moments, hparams, config=config)
     groups = {
         "hidden": (hparams.lr, 0.1),
         "out": (hparams.lr, 0.1),
@@ -345,9 +440,8 @@ def test_free_weights_of_nodes_do_not_decay(problem):
         train_config=settings_of(),
     )
     nothing = jax.tree.map(jnp.zeros_like, state.params)
-    moved, _ = update(
-        state.params, nothing, state.moments, HPARAMS._replace(decay_pos=1.0), config
-    )
+    hparams = HPARAMS._replace(decay_pos=1.0)
+    moved, _ = update(state.params, nothing, state.moments, hparams, config=config)
     np.testing.assert_array_equal(moved.free, state.params.free)
 
 
@@ -358,7 +452,11 @@ def test_binary_task_scores_roc_auc(problem):
     train_config = settings_of(num_classes=2, metric="roc_auc")
     jobs = grid_jobs(HPARAMS, num_splits=2, num_seeds=1, seed=0)
     result = run(jobs, binary, config=config, train_config=train_config)
-    assert np.all(np.asarray(result.jobs.val) > 0.5)
+    for i in range(2):
+        alone = naive_run(
+            jobs.key[i], jobs.split[i], HPARAMS, binary, config, train_config
+        )
+        assert_same(result.jobs, i, alone)
     with pytest.raises(ValueError, match="metric must be 'accuracy' for 3 classes"):
         settings_of(metric="roc_auc")
 
