@@ -31,7 +31,7 @@ def _summary(name: str) -> str:
     value = getattr(dsf_jax, name)
     if isinstance(value, dsf_jax.Basis):
         return f"The {name} basis, for the filters and `response`."
-    if isinstance(value, dict):
+    if isinstance(value, dict | tuple):
         return f"By name: {', '.join(value)}."
     return (value.__doc__ or "").partition("\n")[0]
 
