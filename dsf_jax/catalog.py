@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from dsf_jax.datasets import Dataset, Metric, Source, make_dataset
-from dsf_jax.files import manifest, read_files
+from dsf_jax.files import is_present, manifest, read_files
 from dsf_jax.formats import (
     Parts,
     read_csr_npz,
@@ -15,6 +15,7 @@ from dsf_jax.formats import (
     read_npz,
     read_planetoid,
 )
+from dsf_jax.metrics import class_homophily, edge_homophily
 from dsf_jax.synthetic import regions
 
 SCALINGS = ("authors", "rows", "raw")
@@ -64,6 +65,23 @@ DATASETS = (*CATALOG, EMBEDDED)
 """Names for `load_dataset`: the paper's eleven, six beyond, the embedded default."""
 
 
+def check_name(name: str) -> None:
+    """Refuse a name that is not in `DATASETS` and suggest the nearest.
+
+    Example:
+      >>> check_name("camel")  # doctest: +ELLIPSIS
+      Traceback (most recent call last):
+      ValueError: name must be one of chameleon, ..., got 'camel'; did you mean
+      'chameleon'?
+    """
+    if name not in DATASETS:
+        near = difflib.get_close_matches(name, DATASETS, n=1, cutoff=0.0)[0]
+        raise ValueError(
+            f"name must be one of {', '.join(DATASETS)}, got {name!r}; did you mean "
+            f"{near!r}?"
+        )
+
+
 def load_dataset(name: str, *, scaling: str = "authors") -> Dataset:
     """A data set by name, from verified files; missing ones are downloaded.
 
@@ -86,17 +104,8 @@ def load_dataset(name: str, *, scaling: str = "authors") -> Dataset:
     Example:
       >>> load_dataset("regions").graph.num_nodes
       600
-      >>> load_dataset("camel")  # doctest: +ELLIPSIS
-      Traceback (most recent call last):
-      ValueError: name must be one of chameleon, ..., got 'camel'; did you mean
-      'chameleon'?
     """
-    if name not in DATASETS:
-        near = difflib.get_close_matches(name, DATASETS, n=1, cutoff=0.0)[0]
-        raise ValueError(
-            f"name must be one of {', '.join(DATASETS)}, got {name!r}; did you mean "
-            f"{near!r}?"
-        )
+    check_name(name)
     if scaling not in SCALINGS:
         raise ValueError(
             f"scaling must be one of {', '.join(SCALINGS)}, got {scaling!r}."
@@ -120,3 +129,54 @@ def load_dataset(name: str, *, scaling: str = "authors") -> Dataset:
         for entry in manifest()[name]
     )
     return dataset._replace(sources=tuple(sources), note=recipe.note)
+
+
+class Description(NamedTuple):
+    """Facts of a data set; None where its files are not present.
+
+    Example:
+      >>> Description(name="texas", metric="accuracy", present=False).nodes
+    """
+
+    name: str
+    nodes: int | None = None
+    edges: int | None = None  # undirected, without loops
+    features: int | None = None
+    classes: int | None = None
+    homophily: float | None = None
+    class_homophily: float | None = None
+    metric: Metric = "accuracy"
+    present: bool = False
+
+
+def describe_dataset(name: str) -> Description:
+    """Count what is in a data set; nothing is downloaded.
+
+    Args:
+      name: one of `DATASETS`.
+
+    Returns:
+      Its facts, or only its name and metric where files are missing.
+
+    Raises:
+      ValueError: if the name is not known or a file is not the expected one.
+
+    Example:
+      >>> describe_dataset("regions")[:5]
+      ('regions', 600, 1745, 16, 2)
+    """
+    check_name(name)
+    if name != EMBEDDED and not is_present(name):
+        return Description(name=name, metric=CATALOG[name].metric)
+    dataset = load_dataset(name)
+    return Description(
+        name=name,
+        nodes=dataset.graph.num_nodes,
+        edges=dataset.graph.num_edges,
+        features=dataset.features.shape[1],
+        classes=dataset.num_classes,
+        homophily=edge_homophily(dataset.graph, dataset.labels),
+        class_homophily=class_homophily(dataset.graph, dataset.labels),
+        metric=dataset.metric,
+        present=True,
+    )
