@@ -11,7 +11,12 @@ from dsf_jax.bases import (
     polynomial_basis,
     released_jacobi,
 )
-from dsf_jax.catalog import DATASETS, load_dataset
+from dsf_jax.catalog import (
+    DATASETS,
+    Description,
+    describe_dataset,
+    load_dataset,
+)
 from dsf_jax.correlation import Correlation
 from dsf_jax.datasets import Dataset, Source, make_dataset
 from dsf_jax.dropout import Masks, draw_masks
@@ -70,6 +75,7 @@ __all__ = [
     "Correlation",
     "DATASETS",
     "Dataset",
+    "Description",
     "Graph",
     "Heads",
     "HyperParams",
@@ -98,6 +104,7 @@ __all__ = [
     "class_homophily",
     "csbm",
     "cumulative_weights",
+    "describe_dataset",
     "diverse_filter",
     "diverse_recurrence_filter",
     "draw_masks",

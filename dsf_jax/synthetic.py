@@ -42,7 +42,7 @@ def regions(
     Args:
       num_nodes: N, at least 60; nodes are ordered by region, cold nodes first.
       seed: seed of everything that is drawn.
-      degree: mean degree, even.
+      degree: mean degree, before repeated links merge.
       num_features: F.
       signal: |m|; a single node is classified with probability Φ(|m|).
       noise: share of links in regions 0 and 1 that join the wrong classes.
