@@ -75,7 +75,7 @@ def datasets(
     ):
         try:
             rows.append(describe_dataset(name))
-        except ValueError as error:
+        except (OSError, ValueError) as error:  # not readable, or not the listed file
             rows.append(Description(name=name, metric=CATALOG[name].metric))
             damaged.append(str(error))
     _print_descriptions(rows)

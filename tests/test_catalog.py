@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from dsf_jax import DATASETS, files, load_dataset
 from dsf_jax.catalog import CATALOG
+from tests.graphs import real_dataset
 from tests.test_formats import GEOM_GCN, NPZ
 
 # nodes, undirected edges without loops, features, class sizes
@@ -42,7 +43,7 @@ BINARY = {"twitch-de", "minesweeper", "tolokers"}
 @pytest.mark.parametrize("name", REAL)
 def test_real_data_set(name):
     num_nodes, num_edges, num_features, class_sizes = REAL[name]
-    dataset = load_dataset(name)
+    dataset = real_dataset(name)
     assert dataset.name == name
     assert dataset.graph.num_nodes == num_nodes
     assert dataset.graph.num_edges == num_edges
@@ -70,10 +71,10 @@ def test_scaling_of_real_features():
 
 @pytest.mark.data
 def test_cornell_carries_the_features_and_labels_of_texas():
-    cornell, texas = load_dataset("cornell"), load_dataset("texas")
+    cornell, texas = real_dataset("cornell"), real_dataset("texas")
     np.testing.assert_array_equal(cornell.labels, texas.labels)
     assert "cornell-fixed" in cornell.note
-    assert not np.array_equal(cornell.labels, load_dataset("cornell-fixed").labels)
+    assert not np.array_equal(cornell.labels, real_dataset("cornell-fixed").labels)
 
 
 @pytest.mark.data
@@ -81,7 +82,7 @@ def test_cornell_carries_the_features_and_labels_of_texas():
     ("name", "sizes"), [("cora", [140, 500, 1000]), ("citeseer", [120, 500, 1000])]
 )
 def test_public_split(name, sizes):
-    dataset = load_dataset(name)
+    dataset = real_dataset(name)
     assert [int(mask.sum()) for mask in dataset.fixed] == sizes
     train = dataset.labels[dataset.fixed.train[0]]
     assert set(np.bincount(train)) == {20}

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from sklearn.metrics import roc_auc_score
 
-from dsf_jax import Graph, load_dataset
+from dsf_jax import Graph
 from dsf_jax.metrics import accuracy, class_homophily, edge_homophily, roc_auc
-from tests.graphs import random_edges
+from tests.graphs import random_edges, real_dataset
 
 
 @settings(deadline=None, max_examples=25)
@@ -114,7 +114,7 @@ OTHER = {
 @pytest.mark.data
 @pytest.mark.parametrize("name", [*PAPER, *OTHER])
 def test_homophily_of_the_real_graphs(name):
-    dataset = load_dataset(name)
+    dataset = real_dataset(name)
     h = edge_homophily(dataset.graph, dataset.labels)
     h_class = class_homophily(dataset.graph, dataset.labels)
     if name in PAPER:

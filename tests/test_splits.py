@@ -9,13 +9,13 @@ from dsf_jax import (
     SPLIT_KINDS,
     Split,
     balanced_split,
-    load_dataset,
     make_dataset,
     make_splits,
     report_splits,
     sparse_split,
     stratified_split,
 )
+from tests.graphs import real_dataset
 
 # train, val, test of the two rules; Citeseer without its 15 unlabelled nodes
 STRATIFIED = {
@@ -60,7 +60,7 @@ def sizes(split):
 @pytest.mark.data
 @pytest.mark.parametrize("name", STRATIFIED)
 def test_sizes_on_the_real_graphs(name):
-    labels = load_dataset(name).labels
+    labels = real_dataset(name).labels
     assert sizes(stratified_split(labels, seed=0)) == STRATIFIED[name]
     assert sizes(balanced_split(labels, seed=0)) == BALANCED[name]
     if name in SPARSE_PER_CLASS:
@@ -70,7 +70,7 @@ def test_sizes_on_the_real_graphs(name):
 
 @pytest.mark.data
 def test_texas_class_of_one_node_is_always_tested():
-    dataset = load_dataset("texas")
+    dataset = real_dataset("texas")
     (lonely,) = np.flatnonzero(dataset.labels == 1)
     splits = make_splits(dataset, num_splits=5)
     assert splits.test[:, lonely].all()
