@@ -11,8 +11,14 @@ from dsf_jax.bases import (
     polynomial_basis,
     released_jacobi,
 )
+from dsf_jax.catalog import (
+    DATASETS,
+    Description,
+    describe_dataset,
+    load_dataset,
+)
 from dsf_jax.correlation import Correlation
-from dsf_jax.datasets import Dataset, Split, load_dataset, stratified_split
+from dsf_jax.datasets import Dataset, Source, make_dataset
 from dsf_jax.dropout import Masks, draw_masks
 from dsf_jax.features import SparseFeatures
 from dsf_jax.filters import (
@@ -31,6 +37,7 @@ from dsf_jax.ipe import (
     orthogonality_loss,
     positions,
 )
+from dsf_jax.metrics import class_homophily, edge_homophily
 from dsf_jax.models import (
     LocalWeights,
     Output,
@@ -47,6 +54,17 @@ from dsf_jax.positional import (
 from dsf_jax.recurrence import Recurrence
 from dsf_jax.settings import BACKBONES, MODELS, Backbone, HyperParams, ModelConfig
 from dsf_jax.sparse import Operator, a_hat, a_tilde, l_hat, propagate
+from dsf_jax.splits import (
+    SPLIT_KINDS,
+    Split,
+    SplitReport,
+    balanced_split,
+    make_splits,
+    report_splits,
+    sparse_split,
+    stratified_split,
+)
+from dsf_jax.synthetic import csbm, region_of, regions
 
 __version__ = "0.1.0"
 
@@ -55,7 +73,9 @@ __all__ = [
     "Backbone",
     "Basis",
     "Correlation",
+    "DATASETS",
     "Dataset",
+    "Description",
     "Graph",
     "Heads",
     "HyperParams",
@@ -69,18 +89,26 @@ __all__ = [
     "Params",
     "PositionalFeatures",
     "Recurrence",
+    "SPLIT_KINDS",
+    "Source",
     "SparseFeatures",
     "Split",
+    "SplitReport",
     "a_hat",
     "a_tilde",
     "apply",
+    "balanced_split",
     "basis_terms",
     "bernstein",
     "chebyshev",
+    "class_homophily",
+    "csbm",
     "cumulative_weights",
+    "describe_dataset",
     "diverse_filter",
     "diverse_recurrence_filter",
     "draw_masks",
+    "edge_homophily",
     "encode",
     "evaluate_basis",
     "init",
@@ -91,7 +119,9 @@ __all__ = [
     "local_frequency_filter",
     "local_weights",
     "loss",
+    "make_dataset",
     "make_inputs",
+    "make_splits",
     "monomial",
     "node_positions",
     "orthogonality_loss",
@@ -99,8 +129,12 @@ __all__ = [
     "positional_features",
     "positions",
     "propagate",
+    "region_of",
+    "regions",
     "released_jacobi",
+    "report_splits",
     "response",
     "shared_filter",
+    "sparse_split",
     "stratified_split",
 ]

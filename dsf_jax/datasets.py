@@ -1,218 +1,203 @@
-"""Verified files -> `Dataset`, and the split rule of the paper.
+"""`Dataset`: a graph with features, labels and where they came from, on the host."""
 
-A file is used only if its SHA-256 is the one in `manifest.json`, so a result always
-belongs to known bytes. The folder is the environment variable `DSF_JAX_DATA`; each data
-set has a folder of its own name below it.
-"""
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-import difflib
-import hashlib
-import io
-import json
-import os
-from collections.abc import Callable, Mapping
-from importlib import resources
-from pathlib import Path
-from typing import Any, NamedTuple
-
+import jraph
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Bool, Int
+from jaxtyping import Float, Int
 
-from dsf_jax.graph import Graph
+from dsf_jax.graph import Graph, HasEdgeIndex, NetworkxLike
+from dsf_jax.splits import Split
 
-DATA_VARIABLE = "DSF_JAX_DATA"
+Metric = Literal["accuracy", "roc_auc"]
+Features: TypeAlias = sp.csr_array | Float[np.ndarray, "N F"]
+
+# Above this share of non-zeros features are kept dense, as `propagate` keeps operators.
+DENSE_SHARE = 0.2
+
+
+class Source(NamedTuple):
+    """A file that was read: known bytes from a known place.
+
+    Example:
+      >>> Source._fields
+      ('file', 'sha256', 'url')
+    """
+
+    file: str
+    sha256: str  # of the bytes that were read
+    url: str
 
 
 class Dataset(NamedTuple):
     """A graph with features and labels, on the host.
 
     Example:
-      >>> Dataset._fields
-      ('name', 'graph', 'features', 'labels', 'digests')
+      >>> Dataset._fields[:5]
+      ('name', 'graph', 'features', 'labels', 'metric')
     """
 
     name: str
     graph: Graph
-    features: sp.csr_array  # [N, F] float32; every row sums to 1, or to 0 if empty
+    features: Features  # [N, F] float32; sparse unless a fifth is not zero
     labels: Int[np.ndarray, " N"]  # class 0..C-1, -1 where unknown
-    digests: Mapping[str, str]  # file -> SHA-256 of the bytes that were read
+    metric: Metric = "accuracy"
+    fixed: Split | None = None  # masks [S, N] that came with the file
+    sources: tuple[Source, ...] = ()  # files that were read; none for generated graphs
+    note: str = ""  # what one must know before quoting a result
 
     @property
     def num_classes(self) -> int:
         """Number of classes C."""
         return int(self.labels.max()) + 1
 
-
-class Split(NamedTuple):
-    """Disjoint boolean masks over the nodes; unlabelled nodes are in none.
-
-    Example:
-      >>> Split._fields
-      ('train', 'val', 'test')
-    """
-
-    train: Bool[np.ndarray, " N"]
-    val: Bool[np.ndarray, " N"]
-    test: Bool[np.ndarray, " N"]
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """SHA-256 of the bytes of each file that was read."""
+        return {source.file: source.sha256 for source in self.sources}
 
 
-def load_dataset(name: str) -> Dataset:
-    """Read a data set from the folder named by `DSF_JAX_DATA`, digests checked.
-
-    Features are divided by their row sums, as in the files the authors used.
+def make_dataset(
+    graph: Any,
+    features: Any = None,
+    labels: Any = None,
+    *,
+    name: str = "own graph",
+    metric: Metric = "accuracy",
+    fixed: Split | None = None,
+    normalize_rows: bool = False,
+) -> Dataset:
+    """Your own graph as a `Dataset`.
 
     Args:
-      name: `chameleon`, `squirrel` or `texas`.
+      graph: a `Graph`, a square scipy sparse matrix, a networkx graph (nodes in the
+        order of `graph.nodes`), a `jraph.GraphsTuple`, an object with PyTorch
+        Geometric's `edge_index`, or an array [M, 2] of node pairs (then the features
+        say how many nodes there are).
+      features: [N, F], an array or scipy sparse; if not given, the attribute `x` of
+        `graph`.
+      labels: [N] classes 0..C-1, -1 where unknown; if not given, the attribute `y`.
+      name: what results will be called.
+      metric: `accuracy`, or `roc_auc` for two classes.
+      fixed: masks [S, N] for `make_splits(..., kind="fixed")`.
+      normalize_rows: divide the features of each node by their sum.
 
     Returns:
       The data set.
 
     Raises:
-      FileNotFoundError: if the folder or a file is missing; says what to put where.
-      ValueError: if the name is not known or a file is not the expected one.
+      TypeError: if features or labels are missing or of the wrong kind.
+      ValueError: if sizes do not fit, a feature is not finite or a label is below -1.
 
     Example:
-      >>> load_dataset("camel")
-      Traceback (most recent call last):
-      ValueError: name must be one of chameleon, squirrel, texas, got 'camel'; did you
-      mean 'chameleon'?
+      >>> dataset = make_dataset([(0, 1), (1, 2)], np.eye(3), [0, 1, 1])
+      >>> dataset.graph.num_edges, dataset.num_classes, dataset.features.shape
+      (2, 2, (3, 3))
     """
-    if name not in _LOADERS:
-        near = difflib.get_close_matches(name, _LOADERS, n=1, cutoff=0.0)[0]
-        raise ValueError(
-            f"name must be one of {', '.join(_LOADERS)}, got {name!r}; did you mean "
-            f"{near!r}?"
-        )
-    files = _read_verified(name)
-    graph, features, labels = _LOADERS[name](files)
-    sums = features.sum(axis=1)
-    scale = sp.diags_array(
-        np.divide(1.0, sums, where=sums > 0, out=np.zeros_like(sums))
+    matrix = _check_features(_given(features, graph, "features", "x"))
+    converted = _to_graph(graph, num_nodes=matrix.shape[0])
+    classes = _check_labels(
+        _given(labels, graph, "labels", "y"), matrix.shape[0], metric
     )
+    if converted.num_nodes != matrix.shape[0]:
+        raise ValueError(
+            f"features must have one row per node, got {matrix.shape[0]} rows for "
+            f"{converted.num_nodes} nodes."
+        )
+    for part, mask in fixed._asdict().items() if fixed else ():
+        if mask.ndim != 2 or mask.shape[1] != len(classes) or mask.dtype != bool:
+            raise ValueError(
+                f"fixed.{part} must be boolean [S, {len(classes)}], got {mask.dtype} "
+                f"{list(mask.shape)}."
+            )
     return Dataset(
         name=name,
-        graph=graph,
-        features=sp.csr_array(scale @ features, dtype=np.float32),
-        labels=labels,
-        digests={entry["file"]: entry["sha256"] for entry in _manifest()[name]},
+        graph=converted,
+        features=_pack(_unit_rows(matrix) if normalize_rows else matrix),
+        labels=classes,
+        metric=metric,
+        fixed=fixed,
     )
 
 
-def stratified_split(labels: Int[np.ndarray, " N"], *, seed: int) -> Split:
-    """The paper's 60/20/20 split: the same shares of every class.
+def _unit_rows(matrix: sp.csr_array) -> sp.csr_array:
+    """Features of each node divided by their sum; empty rows stay empty."""
+    sums = matrix.sum(axis=1)
+    scale = np.divide(1.0, sums, where=sums != 0, out=np.zeros_like(sums))
+    return sp.csr_array(sp.diags_array(scale) @ matrix)
 
-    Of the n_c nodes of class c, floor(0.6 n_c) train, floor(0.2 n_c) validate and the
-    rest test, drawn by NumPy's PCG64 from `seed` (the same on every machine and with
-    every version of JAX). A class of one node is always in the test set.
 
-    Args:
-      labels: class of each node, -1 where unknown.
-      seed: seed of the permutation, one per split.
+def _pack(matrix: sp.csr_array) -> Features:
+    """Features in float32, sparse or dense by their share of non-zeros."""
+    is_dense = matrix.nnz > DENSE_SHARE * np.prod(matrix.shape)
+    packed = matrix.astype(np.float32)
+    return packed.toarray() if is_dense else packed
 
-    Returns:
-      The masks.
 
-    Raises:
-      ValueError: if no class is large enough to train or to validate on.
+def _given(value: Any, graph: Any, name: str, attribute: str) -> Any:
+    if value is None:
+        value = getattr(graph, attribute, None)
+    if value is None:
+        raise TypeError(
+            f"{name} must be given, got None; only an object with an attribute "
+            f"{attribute!r} brings its own (numpy.eye(N) serves where there are none)."
+        )
+    return value
 
-    Example:
-      >>> split = stratified_split(np.repeat([0, 1], 10), seed=0)
-      >>> [int(mask.sum()) for mask in split]
-      [12, 4, 4]
-    """
-    rng = np.random.Generator(np.random.PCG64(seed))
-    split = Split(*(np.zeros(labels.shape, dtype=bool) for _ in Split._fields))
-    for label in np.unique(labels[labels >= 0]):
-        nodes = rng.permutation(np.flatnonzero(labels == label))
-        # in whole numbers: 0.6 * 15 is 9 but floor(0.6 * 5) in floats can be off by one
-        num_train, num_val = 6 * len(nodes) // 10, 2 * len(nodes) // 10
-        split.train[nodes[:num_train]] = True
-        split.val[nodes[num_train : num_train + num_val]] = True
-        split.test[nodes[num_train + num_val :]] = True
-    if not split.val.any():  # then the training set may be empty too
+
+def _to_graph(graph: Any, num_nodes: int) -> Graph:
+    if isinstance(graph, Graph):
+        return graph
+    if isinstance(graph, sp.sparray | sp.spmatrix):
+        return Graph.from_scipy(graph)
+    if isinstance(graph, jraph.GraphsTuple):
+        return Graph.from_jraph(graph)
+    if isinstance(graph, HasEdgeIndex):
+        return Graph.from_pyg(graph)
+    if isinstance(graph, NetworkxLike):
+        return Graph.from_networkx(graph)
+    return Graph.from_edges(graph, num_nodes=num_nodes)
+
+
+def _check_features(features: Any) -> sp.csr_array:
+    matrix = features if sp.issparse(features) else np.asarray(features)
+    if matrix.ndim != 2 or matrix.shape[1] == 0:
         raise ValueError(
-            f"labels must have a class of at least 5 nodes, got sizes "
-            f"{np.bincount(labels[labels >= 0]).tolist()}; a fifth of each class, "
-            "rounded down, is for validation."
+            f"features must have shape [N, F] with F >= 1, got {list(matrix.shape)}."
         )
-    return split
-
-
-class _Parts(NamedTuple):
-    graph: Graph
-    features: sp.csr_array
-    labels: np.ndarray
-
-
-def _read_npz(files: Mapping[str, bytes]) -> _Parts:
-    """The heterophilous-graphs format: edges, node_features, node_labels."""
-    (content,) = files.values()
-    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        features = arrays["node_features"]
-        return _Parts(
-            graph=Graph.from_edges(arrays["edges"], num_nodes=len(features)),
-            features=sp.csr_array(features, dtype=np.float64),
-            labels=arrays["node_labels"].astype(np.int64),
+    if matrix.dtype.kind not in "biuf":
+        raise TypeError(f"features must be real numbers, got dtype {matrix.dtype}.")
+    csr = sp.csr_array(matrix, dtype=np.float64, copy=True)
+    csr.sum_duplicates()
+    csr.eliminate_zeros()
+    if not np.all(np.isfinite(csr.data)):
+        raise ValueError(
+            "features must be finite, got NaN or infinity; fill the gaps first."
         )
+    return csr
 
 
-def _read_geom_gcn(files: Mapping[str, bytes]) -> _Parts:
-    """The Geom-GCN text format: tab-separated, one header line in each file."""
-    edges = np.loadtxt(
-        io.BytesIO(files["out1_graph_edges.txt"]), dtype=np.int64, skiprows=1
-    )
-    lines = files["out1_node_feature_label.txt"].decode("ascii").splitlines()[1:]
-    nodes, rows, classes = zip(*(line.split("\t") for line in lines), strict=True)
-    order = np.argsort(np.asarray(nodes, dtype=np.int64))
-    features = np.stack([np.fromstring(row, sep=",") for row in rows])[order]
-    return _Parts(
-        graph=Graph.from_edges(edges, num_nodes=len(features)),
-        features=sp.csr_array(features),
-        labels=np.asarray(classes, dtype=np.int64)[order],
-    )
-
-
-_LOADERS: dict[str, Callable[[Mapping[str, bytes]], _Parts]] = {
-    "chameleon": _read_npz,
-    "squirrel": _read_npz,
-    "texas": _read_geom_gcn,
-}
-
-
-def _manifest() -> dict[str, list[dict[str, Any]]]:
-    """Files of each data set with their SHA-256 and origin."""
-    text = resources.files("dsf_jax").joinpath("manifest.json").read_text()
-    manifest: dict[str, list[dict[str, Any]]] = json.loads(text)
-    return manifest
-
-
-def _data_folder() -> Path:
-    folder = os.environ.get(DATA_VARIABLE, "")
-    if not folder or not Path(folder).is_dir():
-        raise FileNotFoundError(
-            f"{DATA_VARIABLE} must name the folder with the data sets, got {folder!r}; "
-            "set the variable to an existing folder."
+def _check_labels(labels: Any, num_nodes: int, metric: Metric) -> Int[np.ndarray, " N"]:
+    classes = np.asarray(labels)
+    if classes.dtype.kind not in "iu":
+        raise TypeError(
+            f"labels must be integers 0..C-1 (-1 where unknown), got dtype "
+            f"{classes.dtype}; numpy.unique(labels, return_inverse=True) numbers them."
         )
-    return Path(folder)
-
-
-def _read_verified(name: str) -> dict[str, bytes]:
-    """Contents of the files of a data set; what is parsed is what was verified."""
-    contents = {}
-    for entry in _manifest()[name]:
-        path = _data_folder() / name / entry["file"]
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"{name} needs the file {path}, which is missing; download it from "
-                f"{entry['url']}"
-            )
-        content = path.read_bytes()
-        digest = hashlib.sha256(content).hexdigest()
-        if digest != entry["sha256"]:
-            raise ValueError(
-                f"{path} must have SHA-256 {entry['sha256']}, got {digest}; it is "
-                f"damaged or another version: replace it by {entry['url']}"
-            )
-        contents[entry["file"]] = content
-    return contents
+    if classes.shape != (num_nodes,):
+        raise ValueError(
+            f"labels must have shape [{num_nodes}], one per row of the features, got "
+            f"{list(classes.shape)}."
+        )
+    if classes.min() < -1 or classes.max() < 1:
+        raise ValueError(
+            f"labels must lie in -1..C-1 with at least two classes, got "
+            f"{classes.min()}..{classes.max()}."
+        )
+    if metric == "roc_auc" and classes.max() > 1:
+        raise ValueError(
+            f"metric must be 'accuracy' for {classes.max() + 1} classes, got 'roc_auc'."
+        )
+    return classes.astype(np.int64)

@@ -18,12 +18,12 @@ import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from dsf_jax.eigen import leading_eigenpairs
+from dsf_jax.files import cache_folder
 from dsf_jax.graph import Graph
 from dsf_jax.sparse import normalise
 
 KINDS = ("lap", "rw")  # order of the first axis of x_pos
 NUM_COLUMNS = 32  # the largest f_p of the published search
-CACHE_VARIABLE = "DSF_JAX_CACHE"
 
 _CACHE_VERSION = 1  # raise it when a graph gets other values or another form of file
 # what NumPy and zipfile raise on damaged bytes
@@ -107,7 +107,7 @@ def positional_features(
       ...     positional_features(edge, cache=folder).x_pos.shape
       (2, 2, 32)
     """
-    folder = _default_folder() if cache is None else Path(cache)
+    folder = cache_folder() if cache is None else Path(cache)
     path = folder / f"positional-{_digest(graph)}.npz"
     features = _read(path, graph.num_nodes)
     if features is None:
@@ -273,13 +273,6 @@ def _component_pairs(a_hat: sp.csr_array, null: _Pair, count: int) -> list[_Pair
         _Pair(max(0.0, 1.0 - float(values[-i])), null.nodes, vectors[:, -i])
         for i in range(1, count + 1)
     ]
-
-
-def _default_folder() -> Path:
-    if folder := os.environ.get(CACHE_VARIABLE):
-        return Path(folder)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(base) / "dsf_jax"
 
 
 def _digest(graph: Graph) -> str:

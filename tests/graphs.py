@@ -1,8 +1,12 @@
-"""Small graphs on which every numerical test runs."""
+"""Small graphs on which every numerical test runs, and real ones, read once."""
+
+import functools
 
 import numpy as np
 
-from dsf_jax import Graph
+from dsf_jax import Graph, load_dataset
+
+real_dataset = functools.cache(load_dataset)
 
 
 def random_edges(num_nodes, num_edges, seed):

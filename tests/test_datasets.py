@@ -1,181 +1,109 @@
-"""Loaders and the stratified split, on made-up files and on the real ones."""
+"""`make_dataset`: a user's own graph in every form, and what it refuses."""
 
-import hashlib
-import json
-from pathlib import Path
+from types import SimpleNamespace
 
-import hypothesis.strategies as st
+import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+import scipy.sparse as sp
 
-from dsf_jax import datasets as datasets_module
-from dsf_jax import load_dataset, stratified_split
+from dsf_jax import Graph, Split, make_dataset
 
-# facts of the raw files: nodes, undirected edges, features, class sizes, loops
-REAL = {
-    "chameleon": (2277, 31_371, 2325, [456, 460, 453, 521, 387], 0),
-    "squirrel": (5201, 198_353, 2089, [1042, 1040, 1039, 1040, 1040], 0),
-    "texas": (183, 279, 1703, [33, 1, 18, 101, 30], 16),
+EDGES = [(0, 1), (1, 2), (2, 2), (3, 1)]
+FEATURES = np.asarray([[1.0, 3.0], [0.0, 0.0], [0.0, 2.0], [5.0, 0.0]])
+LABELS = [0, 1, -1, 1]
+
+
+def as_scipy():
+    rows, columns = np.transpose(EDGES)
+    return sp.coo_matrix((np.ones(4), (rows, columns)), shape=(4, 4))
+
+
+def as_networkx():
+    graph = nx.Graph()
+    graph.add_nodes_from("abcd")
+    graph.add_edges_from(("abcd"[i], "abcd"[j]) for i, j in EDGES)
+    return graph
+
+
+GRAPHS = {
+    "pairs": EDGES,
+    "array": np.asarray(EDGES),
+    "Graph": Graph.from_edges(EDGES, num_nodes=4),
+    "scipy": as_scipy(),
+    "networkx": as_networkx(),
+    "jraph": Graph.from_edges(EDGES, num_nodes=4).to_jraph(),
+    "pyg": SimpleNamespace(edge_index=np.transpose(EDGES), num_nodes=4),
 }
 
 
-@pytest.mark.data
-@pytest.mark.parametrize("name", REAL)
-def test_real_data_set(name):
-    num_nodes, num_edges, num_features, class_sizes, loops = REAL[name]
-    dataset = load_dataset(name)
-    assert dataset.graph.num_nodes == num_nodes
-    assert dataset.graph.num_edges == num_edges
-    assert dataset.graph.cleaning.self_loops == loops
-    assert dataset.features.shape == (num_nodes, num_features)
+@pytest.mark.parametrize("form", GRAPHS)
+def test_every_form_of_graph_gives_the_same_data_set(form):
+    dataset = make_dataset(GRAPHS[form], FEATURES, LABELS, name="mine")
+    expected = Graph.from_edges(EDGES, num_nodes=4).to_scipy().toarray()
+    np.testing.assert_array_equal(dataset.graph.to_scipy().toarray(), expected)
+    np.testing.assert_array_equal(dataset.features, FEATURES)
     assert dataset.features.dtype == np.float32
-    assert dataset.num_classes == len(class_sizes)
-    assert np.bincount(dataset.labels).tolist() == class_sizes
-    sums = dataset.features.sum(axis=1)
-    assert np.all(np.isclose(sums, 1) | (sums == 0))
+    assert dataset.labels.tolist() == LABELS
+    assert (dataset.name, dataset.num_classes, dataset.digests) == ("mine", 2, {})
 
 
-@pytest.mark.data
+def test_object_with_x_and_y_needs_nothing_else():
+    data = SimpleNamespace(
+        edge_index=np.transpose(EDGES), num_nodes=4, x=FEATURES, y=np.asarray(LABELS)
+    )
+    dataset = make_dataset(data)
+    np.testing.assert_array_equal(dataset.features, FEATURES)
+    assert dataset.labels.tolist() == LABELS
+
+
+def test_rows_are_divided_by_their_sums_on_request():
+    dataset = make_dataset(EDGES, FEATURES, LABELS, normalize_rows=True)
+    expected = [[0.25, 0.75], [0, 0], [0, 1], [1, 0]]
+    np.testing.assert_array_equal(dataset.features, expected)
+
+
+def test_features_are_sparse_where_few_are_not_zero():
+    eye = np.eye(10)
+    labels = np.arange(10) % 2
+    sparse = make_dataset([(0, 1)], eye, labels).features
+    assert isinstance(sparse, sp.csr_array)
+    np.testing.assert_array_equal(sparse.toarray(), eye)
+    given = sp.csr_array(np.ones((10, 2)))
+    dense = make_dataset([(0, 1)], given, labels).features
+    assert isinstance(dense, np.ndarray)
+    assert given.dtype == np.float64  # what was given is not touched
+
+
 @pytest.mark.parametrize(
-    ("name", "sizes"),
+    ("arguments", "error", "message"),
     [
-        ("chameleon", (1364, 454, 459)),
-        ("squirrel", (3120, 1039, 1042)),
-        ("texas", (107, 35, 41)),
+        ({"features": None}, TypeError, "features must be given, got None"),
+        ({"labels": None}, TypeError, "labels must be given, got None"),
+        ({"features": np.ones(4)}, ValueError, "shape .N, F. with F >= 1, got .4."),
+        ({"features": np.ones((4, 0))}, ValueError, "with F >= 1"),
+        ({"features": [["a"]] * 4}, TypeError, "features must be real numbers"),
+        ({"features": FEATURES * [[np.nan, 1]]}, ValueError, "features must be finite"),
+        ({"features": np.ones((3, 2))}, ValueError, "edges must lie in"),
+        ({"labels": [0, 1]}, ValueError, "labels must have shape .4."),
+        ({"labels": ["a", "b", "a", "b"]}, TypeError, "labels must be integers"),
+        ({"labels": [0, 0, 0, 0]}, ValueError, "at least two classes, got 0..0"),
+        ({"labels": [0, 1, -2, 0]}, ValueError, "got -2..1"),
+        ({"labels": [0, 1, 2, 0], "metric": "roc_auc"}, ValueError, "for 3 classes"),
+        (
+            {"fixed": Split(*np.ones((3, 1, 5), dtype=bool))},
+            ValueError,
+            "fixed.train must be boolean .S, 4.",
+        ),
     ],
 )
-def test_real_split_sizes(name, sizes):
-    split = stratified_split(load_dataset(name).labels, seed=0)
-    assert tuple(int(mask.sum()) for mask in split) == sizes
+def test_unfit_input_is_refused(arguments, error, message):
+    given = {"features": FEATURES, "labels": LABELS, **arguments}
+    with pytest.raises(error, match=message):
+        make_dataset(EDGES, **given)
 
 
-@pytest.mark.data
-def test_texas_class_of_one_node_is_always_tested():
-    labels = load_dataset("texas").labels
-    (lonely,) = np.flatnonzero(labels == 1)
-    assert all(stratified_split(labels, seed=seed).test[lonely] for seed in range(5))
-
-
-@given(
-    st.lists(st.integers(-1, 4), min_size=1, max_size=60),
-    st.integers(0, 2**32),
-)
-@settings(deadline=None)
-def test_split_follows_the_rule_class_by_class(labels, seed):
-    labels = np.asarray(labels)
-    sizes = np.bincount(labels[labels >= 0], minlength=1)
-    if sizes.max() < 5:
-        with pytest.raises(ValueError, match="labels must have a class of at least 5"):
-            stratified_split(labels, seed=seed)
-        return
-    split = stratified_split(labels, seed=seed)
-    np.testing.assert_array_equal(np.sum(split, axis=0), labels >= 0)
-    for label, size in enumerate(sizes):
-        of_class = labels == label
-        assert (split.train & of_class).sum() == int(np.floor(size * 6 / 10))
-        assert (split.val & of_class).sum() == size // 5
-
-
-def test_split_depends_on_the_seed_only():
-    labels = np.repeat([0, 1, 2], 20)
-    first, again = stratified_split(labels, seed=3), stratified_split(labels, seed=3)
-    other = stratified_split(labels, seed=4)
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)
-    # drawn once; PCG64 gives the same on every platform
-    golden = [0, 9, 14, 17, 20, 29, 34, 38, 43, 51, 54, 57]
-    assert np.flatnonzero(first.val).tolist() == golden
-
-
-@pytest.fixture
-def fake_data(tmp_path, monkeypatch):
-    """A folder with a small `texas` and a `chameleon`, and a manifest that fits."""
-    folder = tmp_path / "with spaces"
-    texas, chameleon = folder / "texas", folder / "chameleon"
-    texas.mkdir(parents=True)
-    chameleon.mkdir()
-    (texas / "out1_graph_edges.txt").write_text("id\tid\n0\t1\n1\t0\n2\t2\n2\t1\n")
-    (texas / "out1_node_feature_label.txt").write_text(
-        "node_id\tfeature\tlabel\n1\t0,0,0\t1\n0\t1,0,1\t0\n2\t0,1,0\t2\n"
-    )
-    np.savez(
-        chameleon / "chameleon.npz",
-        edges=np.asarray([[0, 1]]),
-        node_features=np.asarray([[2.0, 2.0], [0.0, 1.0]], dtype=np.float32),
-        node_labels=np.asarray([0, 1]),
-    )
-    manifest = {
-        name: [
-            {
-                "file": path.name,
-                "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-                "url": f"https://example.org/{path.name}",
-            }
-            for path in sorted((folder / name).iterdir())
-        ]
-        for name in ("texas", "chameleon")
-    }
-    monkeypatch.setattr(datasets_module, "_manifest", lambda: manifest)
-    monkeypatch.setenv(datasets_module.DATA_VARIABLE, str(folder))
-    return folder
-
-
-def test_geom_gcn_format(fake_data):
-    dataset = load_dataset("texas")
-    np.testing.assert_array_equal(
-        dataset.features.toarray(), [[0.5, 0, 0.5], [0, 0, 0], [0, 1, 0]]
-    )
-    assert dataset.labels.tolist() == [0, 1, 2]
-    assert dataset.graph.num_edges == 2
-    assert [int(count) for count in dataset.graph.cleaning] == [1, 0, 1]
-    assert set(dataset.digests) == {
-        "out1_graph_edges.txt",
-        "out1_node_feature_label.txt",
-    }
-
-
-def test_npz_format(fake_data):
-    dataset = load_dataset("chameleon")
-    np.testing.assert_array_equal(dataset.features.toarray(), [[0.5, 0.5], [0, 1]])
-    assert dataset.labels.tolist() == [0, 1]
-
-
-def test_altered_file_is_refused(fake_data):
-    path = fake_data / "texas" / "out1_graph_edges.txt"
-    path.write_text(path.read_text() + "0\t2\n")
-    with pytest.raises(ValueError, match="must have SHA-256 .* got .* replace it by"):
-        load_dataset("texas")
-
-
-def test_missing_file_says_what_to_put_where(fake_data):
-    path = fake_data / "texas" / "out1_graph_edges.txt"
-    path.unlink()
-    with pytest.raises(FileNotFoundError) as caught:
-        load_dataset("texas")
-    assert str(path) in str(caught.value)
-    assert "https://example.org/out1_graph_edges.txt" in str(caught.value)
-
-
-@pytest.mark.parametrize("folder", ["", "/nowhere/at/all"])
-def test_missing_folder_is_named(folder, monkeypatch):
-    monkeypatch.setenv(datasets_module.DATA_VARIABLE, folder)
-    with pytest.raises(FileNotFoundError, match="DSF_JAX_DATA must name the folder"):
-        load_dataset("texas")
-
-
-def test_pickled_arrays_are_never_loaded(fake_data, monkeypatch):
-    path = fake_data / "chameleon" / "chameleon.npz"
-    np.savez(path, edges=np.asarray([{}], dtype=object))
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    entry = {"file": path.name, "sha256": digest, "url": ""}
-    monkeypatch.setattr(datasets_module, "_manifest", lambda: {"chameleon": [entry]})
-    with pytest.raises((ValueError, KeyError)):
-        load_dataset("chameleon")
-
-
-@pytest.mark.data
-def test_shipped_manifest_is_the_one_beside_the_data():
-    folder = datasets_module._data_folder()
-    beside = Path(folder) / "MANIFEST.json"
-    assert datasets_module._manifest() == json.loads(beside.read_text())
+def test_graph_of_another_size_is_refused():
+    graph = Graph.from_edges(EDGES, num_nodes=5)
+    with pytest.raises(ValueError, match="4 rows for 5 nodes"):
+        make_dataset(graph, FEATURES, LABELS)

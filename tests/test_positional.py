@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsf_jax import eigen, positional
+from dsf_jax.files import CACHE_VARIABLE
 from dsf_jax.graph import Graph
 from dsf_jax.positional import (
     KINDS,
@@ -335,11 +336,11 @@ def test_default_folder(tmp_path, monkeypatch):
     graph = GRAPHS["isolated"]
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.delenv(positional.CACHE_VARIABLE, raising=False)
+    monkeypatch.delenv(CACHE_VARIABLE, raising=False)
     positional_features(graph)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     positional_features(graph)
-    monkeypatch.setenv(positional.CACHE_VARIABLE, str(tmp_path / "own"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "own"))
     positional_features(graph)
     folders = {file.parent for file in tmp_path.rglob("*.npz")}
     names = ("home/.cache/dsf_jax", "xdg/dsf_jax", "own")
