@@ -262,8 +262,7 @@ def _run_pieces(
     while not known.all():
         piece_began = time.perf_counter()
         queue = _advance(queue, jobs, data, num_epochs, **compiled)
-        while not queue.epochs.is_ready():  # Python hears Ctrl-C only when awake
-            time.sleep(POLL_SECONDS)
+        _wait(queue.epochs)
         seen = _to_host(_without_params(queue))
         now = time.perf_counter()
         is_done = deal.collect(seen.is_done)
@@ -311,6 +310,12 @@ def _occupancy(seen: Queue) -> Occupancy:
 def _without_params(queue: Queue) -> Queue:
     """What the host looks at after a piece."""
     return queue._replace(states=None, results=queue.results._replace(params=None))
+
+
+def _wait(array: Any) -> None:
+    """Block until the array is computed, but awake: Python then hears Ctrl-C."""
+    while not array.is_ready():
+        time.sleep(POLL_SECONDS)
 
 
 def _to_host(tree: Any) -> Any:
