@@ -45,6 +45,11 @@ ORDER = [
     "synthetic",
     "formats",
     "catalog",
+    "presets",
+    "records",
+    "evaluate",
+    "spaces",
+    "tune",
     "cli",
 ]
 
