@@ -50,6 +50,9 @@ ORDER = [
     "evaluate",
     "spaces",
     "tune",
+    "cli_shared",
+    "cli_data",
+    "cli_run",
     "cli",
 ]
 
