@@ -1,5 +1,8 @@
 """The command line `dsf-jax`; commands are in modules of their own."""
 
+import importlib.metadata
+from typing import Annotated
+
 import jax
 import typer
 
@@ -10,9 +13,23 @@ from dsf_jax.grid import use_all_cores
 
 app = typer.Typer(
     no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     help="Diverse spectral filtering: every node learns its own graph filter.",
 )
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.")
+    ] = False,
+) -> None:
+    if version:
+        typer.echo(f"dsf-jax {importlib.metadata.version('dsf-jax')}")
+        raise typer.Exit
+
+
 app.command()(evaluate)
 app.command()(tune)
 app.command()(datasets)

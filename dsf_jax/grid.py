@@ -321,8 +321,8 @@ def _run_pieces(
             on_progress(_progress(seen, deal, is_done & ~known, now - began))
         known = is_done
         per_epoch = (now - piece_began) / num_epochs
-        # at most twice as long as the last, in case that one was a lucky one
-        num_epochs = max(1, min(int(PIECE_SECONDS / per_epoch), 2 * num_epochs))
+        # not much longer than the last, in case that one was a lucky one
+        num_epochs = max(1, min(int(PIECE_SECONDS / per_epoch), 8 * num_epochs))
     return queue
 
 
