@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jaxtyping import Bool
 
 from dsf_jax.bases import (
     Basis,
@@ -61,6 +62,33 @@ class HyperParams(NamedTuple):
     b: Any = 1.0
     rho_scale: Any = 1.0  # α of JacobiConv: ρ lies in (-α, α)
     sole: Any = False  # Jacobi: one filter for all channels
+
+
+class Flags(NamedTuple):
+    """Work that no job of the queue needs is skipped for all; not batched.
+
+    Example:
+      >>> hparams = HyperParams(eta1=jnp.ones(3), eta2=jnp.ones(3))
+      >>> bool(queue_flags(hparams).has_correlation)
+      False
+    """
+
+    has_correlation: Bool[Array, ""]  # some job has (1 - eta1) eta2 > 0
+    shares_positions: Bool[Array, ""]  # every job has dropout_pos = 0
+
+
+def queue_flags(hparams: HyperParams) -> Flags:
+    """Flags of a queue.
+
+    Example:
+      >>> bool(queue_flags(HyperParams(dropout_pos=jnp.zeros(2))).shares_positions)
+      True
+    """
+    strength = (1 - jnp.asarray(hparams.eta1)) * jnp.asarray(hparams.eta2)
+    return Flags(
+        has_correlation=jnp.any(strength > 0),
+        shares_positions=jnp.all(jnp.asarray(hparams.dropout_pos) == 0),
+    )
 
 
 class Backbone(NamedTuple):

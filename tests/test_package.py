@@ -35,6 +35,7 @@ ORDER = [
     "params",
     "dropout",
     "models",
+    "interface",
     "metrics",
     "queue",
     "optimizer",
