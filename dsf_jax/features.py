@@ -35,6 +35,7 @@ class SparseFeatures:
     values: Float[Array, " Z"]
     columns: Int[Array, " Z"]
     indptr: Int[Array, " N1"]
+    entry_rows: Int[Array, " Z"]  # row of each entry
     transpose_order: Int[Array, " Z"]  # values[transpose_order] are in CSC order
     rows: Int[Array, " Z"]  # row of each entry, in CSC order
     transpose_indptr: Int[Array, " F1"]
@@ -47,7 +48,7 @@ class SparseFeatures:
     @classmethod
     def from_scipy(cls, matrix: Any) -> "SparseFeatures":
         """Features from a scipy sparse matrix; stored zeros are dropped."""
-        csr = sp.csr_array(matrix)
+        csr = sp.csr_array(matrix, copy=True)
         csr.sum_duplicates()
         csr.eliminate_zeros()
         numbered = sp.csr_array(
@@ -58,6 +59,9 @@ class SparseFeatures:
             values=jnp.asarray(csr.data, dtype=float),
             columns=jnp.asarray(csr.indices, dtype=jnp.int32),
             indptr=jnp.asarray(csr.indptr, dtype=jnp.int32),
+            entry_rows=jnp.asarray(
+                np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr)), dtype=jnp.int32
+            ),
             transpose_order=jnp.asarray(transpose.data, dtype=jnp.int32),
             rows=jnp.asarray(transpose.indices, dtype=jnp.int32),
             transpose_indptr=jnp.asarray(transpose.indptr, dtype=jnp.int32),
@@ -69,11 +73,13 @@ def project(
     w: Float[Array, "F H"],
     mask: Float[Array, "..."] | None = None,
 ) -> Float[Array, "N H"]:
-    """X @ W; with a mask, (X ⊙ mask) @ W. Features and mask are constants.
+    """X @ W; with a mask, (X ⊙ mask) @ W. Differentiable in both; X is a constant.
+
+    With X = Â and a weight per edge as the mask this is a weighted sum over neighbours.
 
     Args:
       features: sparse or dense features.
-      w: the map, differentiable.
+      w: the map.
       mask: factor of each stored value, [Z] if sparse and [N, F] if dense.
 
     Returns:
@@ -142,12 +148,15 @@ def _project(features: SparseFeatures, values: Array, w: Array) -> Array:
 
 def _project_fwd(
     features: SparseFeatures, values: Array, w: Array
-) -> tuple[Array, tuple[SparseFeatures, Array]]:
-    return _folded(features, values, w), (features, values)
+) -> tuple[Array, tuple[SparseFeatures, Array, Array]]:
+    return _folded(features, values, w), (features, values, w)
 
 
-def _project_bwd(residuals: Any, g: Array) -> tuple[None, None, Array]:
-    return None, None, _folded_transposed(*residuals, g)
+def _project_bwd(residuals: Any, g: Array) -> tuple[None, Array, Array]:
+    features, values, w = residuals
+    # dead code, hence free, unless the mask is differentiated
+    g_values = jnp.sum(g[:, features.entry_rows] * w[:, features.columns], axis=2)
+    return None, g_values, _folded_transposed(features, values, g)
 
 
 _project.defvjp(_project_fwd, _project_bwd)

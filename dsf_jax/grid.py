@@ -24,7 +24,7 @@ from jaxtyping import Int
 
 from dsf_jax.metrics import Summary, summarise
 from dsf_jax.queue import Occupancy, Queue, advance, open_queue
-from dsf_jax.settings import ModelConfig
+from dsf_jax.settings import Config
 from dsf_jax.train import (
     JobResults,
     Jobs,
@@ -76,7 +76,7 @@ def run_grid(
     jobs: Jobs,
     data: TrainData,
     *,
-    config: ModelConfig,
+    config: Config,
     train_config: TrainConfig,
     devices: Sequence[Any] | None = None,
     on_progress: Callable[[Progress], None] | None = None,
@@ -214,7 +214,7 @@ def _open(
     counts: Int[Array, " D"],
     data: TrainData,
     *,
-    config: ModelConfig,
+    config: Config,
     train_config: TrainConfig,
     mesh: Mesh,
     lanes: int,
@@ -233,7 +233,7 @@ def _advance(
     data: TrainData,
     max_epochs: Int[Array, ""] | int,
     *,
-    config: ModelConfig,
+    config: Config,
     train_config: TrainConfig,
     mesh: Mesh,
     lanes: int,

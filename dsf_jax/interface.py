@@ -9,10 +9,12 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
+from dsf_jax.baselines import model as baselines
+from dsf_jax.baselines.network import BaselineParams
 from dsf_jax.dropout import draw_masks
 from dsf_jax.models import apply_both, loss
 from dsf_jax.params import Params, init
-from dsf_jax.settings import HyperParams, ModelConfig
+from dsf_jax.settings import BaselineConfig, Config, HyperParams, ModelConfig
 
 
 class Group(NamedTuple):
@@ -49,7 +51,7 @@ class Model(NamedTuple):
 
 
 @lru_cache
-def model_of(config: ModelConfig) -> Model:
+def model_of(config: Config) -> Model:
     """The functions that a config stands for; the same ones for an equal config.
 
     Example:
@@ -57,25 +59,59 @@ def model_of(config: ModelConfig) -> Model:
       >>> model_of(MODELS["gpr"]).groups(HyperParams(lr_gamma=0.5)).gamma.rate
       0.5
     """
+    if isinstance(config, ModelConfig):
+        return _diverse_model(config)
+    return _baseline_model(config)
+
+
+def _diverse_model(config: ModelConfig) -> Model:
+    """DSF models and their base models."""
     return Model(
         init=partial(init, config=config),
         draw_masks=lambda *args, flags: draw_masks(
             *args, config=config, shares_positions=flags.shares_positions
         ),
         apply_both=lambda *args, masks, flags: apply_both(
-            *args, config=config, masks=masks, **flags._asdict()
+            *args,
+            config=config,
+            masks=masks,
+            has_correlation=flags.has_correlation,
+            shares_positions=flags.shares_positions,
         ),
         loss=partial(loss, config=config),
-        groups=partial(_groups, config=config),
+        groups=partial(_diverse_groups, config=config),
     )
 
 
-def _groups(hparams: HyperParams, *, config: ModelConfig) -> Params:
+def _baseline_model(config: BaselineConfig) -> Model:
+    return Model(
+        init=partial(baselines.init, config=config),
+        draw_masks=lambda *args, flags: baselines.draw_masks(*args, config=config),
+        apply_both=lambda *args, masks, flags: baselines.apply_both(
+            *args, config=config, masks=masks, max_depth=flags.max_depth
+        ),
+        loss=baselines.loss,
+        groups=_baseline_groups,
+    )
+
+
+def _diverse_groups(hparams: HyperParams, *, config: ModelConfig) -> Params:
     """Maps of features, γ, and what makes θ or ρ."""
-    maps: Any = Group(hparams.lr, hparams.decay)
-    gamma: Any = Group(hparams.lr_gamma, hparams.decay_gamma)
-    # free weights of unlabelled nodes have no gradient: Adam would turn any decay of
-    # theirs into steps of full size
-    has_free_nodes = config.variant != "base" and not config.has_ipe
-    local: Any = Group(hparams.lr_pos, 0.0 if has_free_nodes else hparams.decay_pos)
+    maps, gamma, local = _groups(hparams)
+    if config.variant != "base" and not config.has_ipe:
+        # free weights of unlabelled nodes have no gradient: Adam would turn any decay
+        # of theirs into steps of full size
+        local = local._replace(decay=0.0)
     return Params(hidden=maps, out=maps, gamma=gamma, position=local, free=local)
+
+
+def _baseline_groups(hparams: HyperParams) -> BaselineParams:
+    return BaselineParams(*_groups(hparams))
+
+
+def _groups(hparams: HyperParams) -> tuple[Any, Any, Any]:
+    return (
+        Group(hparams.lr, hparams.decay),
+        Group(hparams.lr_gamma, hparams.decay_gamma),
+        Group(hparams.lr_pos, hparams.decay_pos),
+    )

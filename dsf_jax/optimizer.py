@@ -7,7 +7,7 @@ import jax
 import optax
 
 from dsf_jax.interface import Group, model_of
-from dsf_jax.settings import HyperParams, ModelConfig
+from dsf_jax.settings import Config, HyperParams
 
 
 def init_moments(params: Any) -> Any:
@@ -26,7 +26,7 @@ def update(
     moments: Any,
     hparams: HyperParams,
     *,
-    config: ModelConfig,
+    config: Config,
 ) -> tuple[Any, Any]:
     """One step of Adam; the decay joins the gradient before the moments.
 

@@ -25,7 +25,7 @@ from dsf_jax.models import task_loss
 from dsf_jax.optimizer import init_moments, update
 from dsf_jax.params import Inputs
 from dsf_jax.queue import Occupancy, Program, advance, occupancy, open_queue
-from dsf_jax.settings import Flags, HyperParams, ModelConfig, queue_flags
+from dsf_jax.settings import Config, Flags, HyperParams, queue_flags
 
 Metric = Literal["accuracy", "roc_auc"]
 
@@ -144,7 +144,7 @@ def init_state(
     inputs: Inputs,
     hparams: HyperParams,
     *,
-    config: ModelConfig,
+    config: Config,
     train_config: TrainConfig,
 ) -> TrainState:
     """A run before its first update.
@@ -187,7 +187,7 @@ def train_epoch(
     data: TrainData,
     flags: Flags,
     *,
-    config: ModelConfig,
+    config: Config,
     train_config: TrainConfig,
 ) -> tuple[TrainState, Bool[Array, ""]]:
     """Evaluate the parameters, then update them once.
@@ -241,7 +241,7 @@ def train_epoch(
 
 
 def run_jobs(
-    jobs: Jobs, data: TrainData, *, config: ModelConfig, train_config: TrainConfig
+    jobs: Jobs, data: TrainData, *, config: Config, train_config: TrainConfig
 ) -> GridResult:
     """Run every job of the queue; put `jax.jit` around it.
 
@@ -283,7 +283,7 @@ def run_jobs(
 
 
 def make_program(
-    jobs: Jobs, data: TrainData, *, config: ModelConfig, train_config: TrainConfig
+    jobs: Jobs, data: TrainData, *, config: Config, train_config: TrainConfig
 ) -> Program:
     """What the lanes of a queue do: begin a job, and train all of them for an epoch.
 
