@@ -73,13 +73,11 @@ def project(
     w: Float[Array, "F H"],
     mask: Float[Array, "..."] | None = None,
 ) -> Float[Array, "N H"]:
-    """X @ W; with a mask, (X ⊙ mask) @ W. Differentiable in both; X is a constant.
-
-    With X = Â and a weight per edge as the mask this is a weighted sum over neighbours.
+    """X @ W; with a mask, (X ⊙ mask) @ W. Features and mask are constants.
 
     Args:
       features: sparse or dense features.
-      w: the map.
+      w: the map, differentiable.
       mask: factor of each stored value, [Z] if sparse and [N, F] if dense.
 
     Returns:
@@ -97,6 +95,31 @@ def project(
     return _project(features, values[None], w[None])[0]
 
 
+def weighted_sum(
+    matrix: SparseFeatures, weights: Float[Array, " Z"], x: Float[Array, "N H"]
+) -> Float[Array, "M H"]:
+    """Sums z_i = Σ_j w_ij A_ij x_j over the entries of A, for weights that are learnt.
+
+    The product of `project`, differentiable in the weights too.
+
+    Args:
+      matrix: A, constant.
+      weights: w_ij of each entry, in CSR order.
+      x: the signal.
+
+    Returns:
+      The sums, one row for each row of A.
+
+    Example:
+      >>> ones = SparseFeatures.from_scipy(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
+      >>> x = jnp.asarray([[1.0], [2.0]])
+      >>> weighted_sum(ones, jnp.asarray([0.5, 3.0]), x).tolist()
+      [[1.0], [3.0]]
+    """
+    values = matrix.values.astype(x.dtype) * weights
+    return _weighted_sum(matrix, values[None], x[None])[0]
+
+
 def _multiply(
     features: SparseFeatures, values: Float[Array, "_ Z"], w: Float[Array, "_ F H"]
 ) -> Float[Array, "L N H"]:
@@ -108,6 +131,22 @@ def _multiply_transposed(
 ) -> Float[Array, "L F H"]:
     in_csc_order = values[:, features.transpose_order]
     return _lane_product(features.rows, features.transpose_indptr, in_csc_order, g)
+
+
+def _multiply_entries(
+    features: SparseFeatures, g: Float[Array, "_ N H"], w: Float[Array, "_ F H"]
+) -> Float[Array, "L Z"]:
+    """Products g_i·w_j for the entries (i, j) of the pattern."""
+    lanes = max(g.shape[0], w.shape[0])
+
+    def one_lane(own: tuple[Array, Array]) -> Array:
+        rows, columns = own[0][features.entry_rows], own[1][features.columns]
+        # a matrix product: on a CPU a sum fused with the gathers is 3 times slower
+        return (rows * columns) @ jnp.ones(rows.shape[1], rows.dtype)
+
+    # a lane at a time, in cache: 2.5 times faster than all at once
+    every = tuple(jnp.broadcast_to(x, (lanes, *x.shape[1:])) for x in (g, w))
+    return jax.lax.map(one_lane, every)
 
 
 def _lane_product(
@@ -139,6 +178,7 @@ _folded = fold_lanes(_multiply, lane_axes=(None, 0, 0), out_axes=0)
 _folded_transposed = fold_lanes(
     _multiply_transposed, lane_axes=(None, 0, 0), out_axes=0
 )
+_folded_entries = fold_lanes(_multiply_entries, lane_axes=(None, 0, 0), out_axes=0)
 
 
 @jax.custom_vjp
@@ -148,15 +188,32 @@ def _project(features: SparseFeatures, values: Array, w: Array) -> Array:
 
 def _project_fwd(
     features: SparseFeatures, values: Array, w: Array
-) -> tuple[Array, tuple[SparseFeatures, Array, Array]]:
-    return _folded(features, values, w), (features, values, w)
+) -> tuple[Array, tuple[SparseFeatures, Array]]:
+    return _folded(features, values, w), (features, values)
 
 
-def _project_bwd(residuals: Any, g: Array) -> tuple[None, Array, Array]:
-    features, values, w = residuals
-    # dead code, hence free, unless the mask is differentiated
-    g_values = jnp.sum(g[:, features.entry_rows] * w[:, features.columns], axis=2)
-    return None, g_values, _folded_transposed(features, values, g)
+def _project_bwd(residuals: Any, g: Array) -> tuple[None, None, Array]:
+    return None, None, _folded_transposed(*residuals, g)
 
 
 _project.defvjp(_project_fwd, _project_bwd)
+
+
+@jax.custom_vjp
+def _weighted_sum(features: SparseFeatures, values: Array, x: Array) -> Array:
+    return _folded(features, values, x)
+
+
+def _weighted_sum_fwd(
+    features: SparseFeatures, values: Array, x: Array
+) -> tuple[Array, tuple[SparseFeatures, Array, Array]]:
+    return _folded(features, values, x), (features, values, x)
+
+
+def _weighted_sum_bwd(residuals: Any, g: Array) -> tuple[None, Array, Array]:
+    features, values, x = residuals
+    g_values = _folded_entries(features, g, x)
+    return None, g_values, _folded_transposed(features, values, g)
+
+
+_weighted_sum.defvjp(_weighted_sum_fwd, _weighted_sum_bwd)

@@ -135,11 +135,15 @@ def naive(kind, params, inputs, x, masks, hparams=HPARAMS):
             return reference.gnn_hf(tilde, h, 3, alpha, hparams.beta), 0.0
 
 
+def _each_mode():
+    """Fast: training with sparse features. Slow: the others."""
+    for training, is_sparse in ((True, True), (True, False), (False, True)):
+        marks = [] if training and is_sparse else [pytest.mark.slow]
+        yield pytest.param(training, is_sparse, marks=marks)
+
+
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
-@pytest.mark.parametrize(
-    "is_sparse", [True, pytest.param(False, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("training", "is_sparse"), list(_each_mode()))
 def test_model_equals_naive(kind, training, is_sparse, rng):
     stored, x = make_features(is_sparse)
     config, inputs, params = build(kind, stored)
@@ -161,10 +165,10 @@ def test_model_equals_naive(kind, training, is_sparse, rng):
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
-        ("fagcn", {"depth": 1, "epsilon": 1.0}),
-        ("fagcn", {"depth": 3}),
         ("cheb", {"degree": 1}),
-        ("cheb", {"degree": 3}),
+        pytest.param("cheb", {"degree": 3}, marks=pytest.mark.slow),
+        pytest.param("fagcn", {"depth": 1, "epsilon": 1.0}, marks=pytest.mark.slow),
+        pytest.param("fagcn", {"depth": 3}, marks=pytest.mark.slow),
     ],
     ids=str,
 )
@@ -178,6 +182,7 @@ def test_layers_and_orders_are_traced(kind, changes):
     np.testing.assert_allclose(output.logits, expected, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_layers_that_no_run_has_are_skipped():
     """Their parameters may be anything, even not a number."""
     config, inputs, params = build("fagcn", make_features()[0])
@@ -208,8 +213,8 @@ PUBLISHED = {
 
 
 @pytest.mark.parametrize("kind", PUBLISHED)
-def test_fixed_filters_are_their_iterations(kind, graph, rng):
-    x, op = rng.normal(size=(graph.num_nodes, 2)), a_tilde(graph)
+def test_fixed_filters_are_their_iterations(kind, rng):
+    x, op = rng.normal(size=(NODES, 2)), a_tilde(GRAPH)
     for order in (1, 2, 10):
         config = BaselineConfig(kind=kind, order=order)
         weights = filter_weights(HPARAMS, config=config)
@@ -224,15 +229,15 @@ def test_iterations_reach_the_closed_form(kind, rng):
     x, op = rng.normal(size=(NODES, 2)), a_tilde(GRAPH)
     expected = CLOSED[kind](op.to_dense(), x)
     errors = []
-    for order in (5, 20, 60):
+    for order in (5, 60):
         weights = filter_weights(HPARAMS, config=BaselineConfig(kind=kind, order=order))
         ours = shared_filter(op, jnp.asarray(x), weights, monomial)
         errors.append(np.abs(ours - expected).max())
-    assert errors[0] > 10 * errors[1] > 100 * errors[2]
-    assert errors[2] < 1e-10
+    assert errors[0] > 1e-3
+    assert errors[1] < 1e-10
 
 
-@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("alpha", [0.1, 1.0])
 def test_coefficients_of_appnp_sum_to_one(alpha):
     hparams = HPARAMS._replace(alpha=alpha)
     weights = filter_weights(hparams, config=MODELS["appnp"])
@@ -245,6 +250,7 @@ def test_other_models_have_no_fixed_filter():
         filter_weights(HPARAMS, config=MODELS["gcn"])
 
 
+@pytest.mark.slow
 def test_gcn_is_two_dense_products():
     stored, x = make_features()
     config, inputs, params = build("gcn", stored)
@@ -255,14 +261,14 @@ def test_gcn_is_two_dense_products():
     np.testing.assert_allclose(logits, expected, atol=1e-12)
 
 
-def test_attention_rows_sum_to_one(graph, rng):
-    op = a_tilde(graph)
-    x = jnp.asarray(10 * rng.normal(size=(graph.num_nodes, 3, 2)))
+def test_attention_rows_sum_to_one(rng):
+    op = a_tilde(GRAPH)
+    x = jnp.asarray(10 * rng.normal(size=(NODES, 3, 2)))
     a = jnp.asarray(rng.normal(size=(2, 3, 2)))
     weights = np.asarray(attention(op, x, *a))
     assert np.all(weights > 0)
     for head in weights.T:
-        sums = np.bincount(op.receivers, weights=head, minlength=graph.num_nodes)
+        sums = np.bincount(op.receivers, weights=head, minlength=NODES)
         np.testing.assert_allclose(sums, 1)
 
 
@@ -280,6 +286,7 @@ def test_fagcn_with_open_gates_is_a_hat_x():
     np.testing.assert_allclose(logits, expected, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_pa_gnn_starts_as_gpr():
     stored, _ = make_features()
     config, dsf_config = small("pa-gnn"), MODELS["gpr"]
@@ -296,6 +303,7 @@ def test_pa_gnn_starts_as_gpr():
     assert ours.penalty == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradient_equals_finite_differences(kind, rng):
     """Along a random direction, in training mode."""
@@ -319,6 +327,7 @@ def test_gradient_equals_finite_differences(kind, rng):
     np.testing.assert_allclose(slope, difference, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_lanes_equal_a_loop(kind):
     """Runs side by side, gradients too, each with its own settings and masks."""
@@ -354,7 +363,7 @@ def test_lanes_equal_a_loop(kind):
         )
 
 
-@pytest.mark.parametrize("kind", ["gat", "fagcn"])
+@pytest.mark.parametrize("kind", ["gat", pytest.param("fagcn", marks=pytest.mark.slow)])
 def test_no_array_has_a_row_and_column_per_node(kind):
     nodes = 301  # no width, and no number of edges
     edges = np.random.default_rng(0).integers(0, nodes, size=(500, 2))

@@ -67,12 +67,12 @@ def draw_masks(
     Example:
       >>> import jax.numpy as jnp
       >>> from dsf_jax import MODELS, Graph, make_inputs
-      >>> edge, config = Graph.from_edges([(0, 1)], num_nodes=2), MODELS["gat"]
+      >>> edge, config = Graph.from_edges([(0, 1)], num_nodes=2), MODELS["gcn"]
       >>> inputs = make_inputs(edge, jnp.eye(2), jnp.zeros((2, 2, 32)), config)
       >>> key, hparams = jax.random.key(0), HyperParams()
       >>> params = init(key, inputs, hparams, config=config, num_classes=3)
-      >>> draw_masks(key, params, inputs, hparams, config=config).edge.shape
-      (4, 9)
+      >>> draw_masks(key, params, inputs, hparams, config=config).h.shape
+      (2, 64)
     """
     shapes = NETWORKS[config.kind].mask_shapes(params, inputs, config)
     shapes = {"x": stored_shape(inputs.features), **shapes}
@@ -113,7 +113,7 @@ def apply(
     Example:
       >>> import jax.numpy as jnp
       >>> from dsf_jax import MODELS, Graph, make_inputs
-      >>> edge, config = Graph.from_edges([(0, 1)], num_nodes=2), MODELS["fagcn"]
+      >>> edge, config = Graph.from_edges([(0, 1)], num_nodes=2), MODELS["gcn"]
       >>> inputs = make_inputs(edge, jnp.eye(2), jnp.zeros((2, 2, 32)), config)
       >>> key, hparams = jax.random.key(0), HyperParams()
       >>> params = init(key, inputs, hparams, config=config, num_classes=3)
