@@ -68,8 +68,10 @@ def offsets(
     assert inputs.embedding is not None
     embedding = inputs.embedding.astype(hidden.dtype)
     signal = drop(jnp.concatenate([hidden, embedding], axis=1), masks.pos)
-    filtered = shared_filter(inputs.filter_op, signal, params.phi, monomial)
-    return affine(params.head.out, jax.nn.relu(affine(params.head.hidden, filtered))).T
+    first, last = params.head
+    # the map commutes with the filter, and is narrower than the signal
+    filtered = shared_filter(inputs.filter_op, signal @ first.w, params.phi, monomial)
+    return affine(last, jax.nn.relu(filtered + first.bias[None, :])).T
 
 
 def _init(
