@@ -52,7 +52,15 @@ from dsf_jax.positional import (
     positional_features,
 )
 from dsf_jax.recurrence import Recurrence
-from dsf_jax.settings import BACKBONES, MODELS, Backbone, HyperParams, ModelConfig
+from dsf_jax.settings import (
+    BACKBONES,
+    MODELS,
+    Backbone,
+    BaselineConfig,
+    HyperParams,
+    ModelConfig,
+)
+from dsf_jax.spaces import SPACES
 from dsf_jax.sparse import Operator, a_hat, a_tilde, l_hat, propagate
 from dsf_jax.splits import (
     SPLIT_KINDS,
@@ -71,6 +79,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BACKBONES",
     "Backbone",
+    "BaselineConfig",
     "Basis",
     "Correlation",
     "DATASETS",
@@ -89,6 +98,7 @@ __all__ = [
     "Params",
     "PositionalFeatures",
     "Recurrence",
+    "SPACES",
     "SPLIT_KINDS",
     "Source",
     "SparseFeatures",

@@ -6,6 +6,7 @@ dozen integer operations that fuse with the use of the mask.
 """
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -30,6 +31,7 @@ class Masks(NamedTuple):
     h: Float[Array, "N H"] | None = None
     z: Float[Array, "N C"] | None = None
     pos: Float[Array, "N D"] | None = None
+    edge: Float[Array, "E M"] | None = None  # of edges, one column for each use
 
 
 def draw_masks(
@@ -59,17 +61,9 @@ def draw_masks(
     x_key, h_key, z_key, pos_key = jax.random.split(key, 4)
     dtype = params.out.w.dtype
     num_nodes, _ = inputs.features.shape
-    x = inputs.features
-    stored = x.values if isinstance(x, SparseFeatures) else x
-
-    def draw(key: Array, rate: Any, shape: tuple[int, ...]) -> Array:
-        # the rate is met to 2^-24, and the factor belongs to the rate that is met
-        keep = jnp.round(2**24 * (1 - jnp.asarray(rate, dtype=dtype)))
-        bits = (hash_bits(key, shape) >> 8).astype(jnp.int32).astype(dtype)
-        return jnp.where(bits < keep, 2**24 / keep, 0.0)
-
+    draw = partial(draw_mask, dtype=dtype)
     return Masks(
-        x=draw(x_key, hparams.dropout_x, stored.shape),
+        x=draw(x_key, hparams.dropout_x, stored_shape(inputs.features)),
         h=draw(h_key, hparams.dropout_h, (num_nodes, config.hidden))
         if config.has_hidden
         else None,
@@ -84,6 +78,33 @@ def draw_masks(
         if config.uses_positions
         else None,
     )
+
+
+def draw_mask(
+    key: Key[Array, ""], rate: Any, shape: tuple[int, ...], *, dtype: Any
+) -> Float[Array, "..."]:
+    """Factors of a dropout rate: 0 with that probability, else 1 / (1 - rate).
+
+    The rate is met to 2^-24, and the factor belongs to the rate that is met.
+
+    Example:
+      >>> draw_mask(jax.random.key(0), 0.0, (2,), dtype=float).tolist()
+      [1.0, 1.0]
+    """
+    keep = jnp.round(2**24 * (1 - jnp.asarray(rate, dtype=dtype)))
+    bits = (hash_bits(key, shape) >> 8).astype(jnp.int32).astype(dtype)
+    return jnp.where(bits < keep, 2**24 / keep, 0.0)
+
+
+def stored_shape(features: SparseFeatures | Float[Array, "N F"]) -> tuple[int, ...]:
+    """Shape of the values that dropout on features acts on.
+
+    Example:
+      >>> stored_shape(jnp.eye(2))
+      (2, 2)
+    """
+    stored = features.values if isinstance(features, SparseFeatures) else features
+    return stored.shape
 
 
 def hash_bits(key: Key[Array, ""], shape: tuple[int, ...]) -> UInt32[Array, "..."]:

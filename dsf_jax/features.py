@@ -35,6 +35,7 @@ class SparseFeatures:
     values: Float[Array, " Z"]
     columns: Int[Array, " Z"]
     indptr: Int[Array, " N1"]
+    entry_rows: Int[Array, " Z"]  # row of each entry
     transpose_order: Int[Array, " Z"]  # values[transpose_order] are in CSC order
     rows: Int[Array, " Z"]  # row of each entry, in CSC order
     transpose_indptr: Int[Array, " F1"]
@@ -47,7 +48,7 @@ class SparseFeatures:
     @classmethod
     def from_scipy(cls, matrix: Any) -> "SparseFeatures":
         """Features from a scipy sparse matrix; stored zeros are dropped."""
-        csr = sp.csr_array(matrix)
+        csr = sp.csr_array(matrix, copy=True)
         csr.sum_duplicates()
         csr.eliminate_zeros()
         numbered = sp.csr_array(
@@ -58,6 +59,9 @@ class SparseFeatures:
             values=jnp.asarray(csr.data, dtype=float),
             columns=jnp.asarray(csr.indices, dtype=jnp.int32),
             indptr=jnp.asarray(csr.indptr, dtype=jnp.int32),
+            entry_rows=jnp.asarray(
+                np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr)), dtype=jnp.int32
+            ),
             transpose_order=jnp.asarray(transpose.data, dtype=jnp.int32),
             rows=jnp.asarray(transpose.indices, dtype=jnp.int32),
             transpose_indptr=jnp.asarray(transpose.indptr, dtype=jnp.int32),
@@ -91,6 +95,31 @@ def project(
     return _project(features, values[None], w[None])[0]
 
 
+def weighted_sum(
+    matrix: SparseFeatures, weights: Float[Array, " Z"], x: Float[Array, "N H"]
+) -> Float[Array, "M H"]:
+    """Sums z_i = Σ_j w_ij A_ij x_j over the entries of A, for weights that are learnt.
+
+    The product of `project`, differentiable in the weights too.
+
+    Args:
+      matrix: A, constant.
+      weights: w_ij of each entry, in CSR order.
+      x: the signal.
+
+    Returns:
+      The sums, one row for each row of A.
+
+    Example:
+      >>> ones = SparseFeatures.from_scipy(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
+      >>> x = jnp.asarray([[1.0], [2.0]])
+      >>> weighted_sum(ones, jnp.asarray([0.5, 3.0]), x).tolist()
+      [[1.0], [3.0]]
+    """
+    values = matrix.values.astype(x.dtype) * weights
+    return _weighted_sum(matrix, values[None], x[None])[0]
+
+
 def _multiply(
     features: SparseFeatures, values: Float[Array, "_ Z"], w: Float[Array, "_ F H"]
 ) -> Float[Array, "L N H"]:
@@ -102,6 +131,22 @@ def _multiply_transposed(
 ) -> Float[Array, "L F H"]:
     in_csc_order = values[:, features.transpose_order]
     return _lane_product(features.rows, features.transpose_indptr, in_csc_order, g)
+
+
+def _multiply_entries(
+    features: SparseFeatures, g: Float[Array, "_ N H"], w: Float[Array, "_ F H"]
+) -> Float[Array, "L Z"]:
+    """Products g_i·w_j for the entries (i, j) of the pattern."""
+    lanes = max(g.shape[0], w.shape[0])
+
+    def one_lane(own: tuple[Array, Array]) -> Array:
+        rows, columns = own[0][features.entry_rows], own[1][features.columns]
+        # a matrix product: on a CPU a sum fused with the gathers is 3 times slower
+        return (rows * columns) @ jnp.ones(rows.shape[1], rows.dtype)
+
+    # a lane at a time, in cache: 2.5 times faster than all at once
+    every = tuple(jnp.broadcast_to(x, (lanes, *x.shape[1:])) for x in (g, w))
+    return jax.lax.map(one_lane, every)
 
 
 def _lane_product(
@@ -133,6 +178,7 @@ _folded = fold_lanes(_multiply, lane_axes=(None, 0, 0), out_axes=0)
 _folded_transposed = fold_lanes(
     _multiply_transposed, lane_axes=(None, 0, 0), out_axes=0
 )
+_folded_entries = fold_lanes(_multiply_entries, lane_axes=(None, 0, 0), out_axes=0)
 
 
 @jax.custom_vjp
@@ -151,3 +197,23 @@ def _project_bwd(residuals: Any, g: Array) -> tuple[None, None, Array]:
 
 
 _project.defvjp(_project_fwd, _project_bwd)
+
+
+@jax.custom_vjp
+def _weighted_sum(features: SparseFeatures, values: Array, x: Array) -> Array:
+    return _folded(features, values, x)
+
+
+def _weighted_sum_fwd(
+    features: SparseFeatures, values: Array, x: Array
+) -> tuple[Array, tuple[SparseFeatures, Array, Array]]:
+    return _folded(features, values, x), (features, values, x)
+
+
+def _weighted_sum_bwd(residuals: Any, g: Array) -> tuple[None, Array, Array]:
+    features, values, x = residuals
+    g_values = _folded_entries(features, g, x)
+    return None, g_values, _folded_transposed(features, values, g)
+
+
+_weighted_sum.defvjp(_weighted_sum_fwd, _weighted_sum_bwd)

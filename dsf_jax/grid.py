@@ -25,7 +25,7 @@ from jaxtyping import Int
 
 from dsf_jax.metrics import Summary, summarise
 from dsf_jax.queue import Occupancy, Queue, advance, open_queue
-from dsf_jax.settings import ModelConfig
+from dsf_jax.settings import Config
 from dsf_jax.train import (
     JobResults,
     Jobs,
@@ -77,7 +77,7 @@ def run_grid(
     jobs: Jobs,
     data: TrainData,
     *,
-    config: ModelConfig,
+    config: Config,
     train_config: TrainConfig,
     devices: Sequence[Any] | None = None,
     pad_to: int = 1,
@@ -152,7 +152,7 @@ def run_grid(
     )
 
 
-def choose_lanes(data: TrainData, *, config: ModelConfig) -> int:
+def choose_lanes(data: TrainData, *, config: Config) -> int:
     """Number of lanes, of all devices together, by a rule from measurements.
 
     On a CPU lanes pay as long as the widest signal of all lanes of a device stays in
@@ -170,7 +170,7 @@ def choose_lanes(data: TrainData, *, config: ModelConfig) -> int:
     """
     num_nodes, num_features = data.inputs.features.shape
     item = jnp.zeros(()).dtype.itemsize
-    columns = config.width if config.uses_positions else 16
+    columns = config.signal_width
     signal = num_nodes * columns * item
     # positions of all orders and about ten more signals, four copies of the parameters
     total = (config.order + 10) * signal + 4 * num_features * config.hidden * item
@@ -265,7 +265,7 @@ def _open(
     counts: Int[Array, " D"],
     data: TrainData,
     *,
-    config: ModelConfig,
+    config: Config,
     train_config: TrainConfig,
     mesh: Mesh,
     lanes: int,
@@ -284,7 +284,7 @@ def _advance(
     data: TrainData,
     max_epochs: Int[Array, ""] | int,
     *,
-    config: ModelConfig,
+    config: Config,
     train_config: TrainConfig,
     mesh: Mesh,
     lanes: int,

@@ -1,39 +1,38 @@
 """Adam with coupled L2, a learning rate and a decay for each group of parameters."""
 
+from functools import partial
 from typing import Any
 
 import jax
 import optax
 
-from dsf_jax.params import Params
-from dsf_jax.settings import HyperParams, ModelConfig
+from dsf_jax.interface import Group, model_of
+from dsf_jax.settings import Config, HyperParams
 
 
-def init_moments(params: Params) -> Any:
+def init_moments(params: Any) -> Any:
     """Moments of Adam before the first update.
 
     Example:
-      >>> nothing = Params(hidden=None, out=None, gamma=None, position=None, free=None)
-      >>> int(init_moments(nothing).count)
+      >>> int(init_moments({}).count)
       0
     """
     return _adam().init(params)
 
 
 def update(
-    params: Params,
-    gradient: Params,
+    params: Any,
+    gradient: Any,
     moments: Any,
     hparams: HyperParams,
     *,
-    config: ModelConfig,
-) -> tuple[Params, Any]:
+    config: Config,
+) -> tuple[Any, Any]:
     """One step of Adam; the decay joins the gradient before the moments.
 
         g ← g + decay p,    p ← p - lr m̂ / (√v̂ + 1e-8)
 
-    Groups: maps of features (`lr`, `decay`), γ (`lr_gamma`, `decay_gamma`), and what
-    makes θ or ρ (`lr_pos`, `decay_pos`).
+    Each group of parameters has its rate and decay: `dsf_jax.interface.Model.groups`.
 
     Args:
       params: the parameters.
@@ -58,36 +57,21 @@ def update(
       >>> bool(jnp.allclose(moved.gamma, params.gamma - 0.5, atol=1e-4))
       True
     """
-    rates = _by_group(hparams.lr, hparams.lr_gamma, hparams.lr_pos)
-    # free weights of unlabelled nodes have no gradient: Adam would turn any decay of
-    # theirs into steps of full size
-    has_free_nodes = config.variant != "base" and not config.has_ipe
-    decays = _by_group(
-        hparams.decay, hparams.decay_gamma, 0.0 if has_free_nodes else hparams.decay_pos
-    )
+    groups = model_of(config).groups(hparams)
 
-    def per_group(fn: Any, *trees: Params) -> Params:
-        fields = zip(*trees, strict=True)
-        return Params(
-            *(
-                jax.tree.map(lambda *leaves, s=scales: fn(*leaves, *s), *parts)
-                for parts, scales in zip(
-                    fields, zip(rates, decays, strict=True), strict=True
-                )
-            )
+    def per_group(fn: Any, *trees: Any) -> Any:
+        return jax.tree.map(
+            lambda group, *parts: jax.tree.map(partial(fn, group), *parts),
+            *(groups, *trees),
+            is_leaf=lambda node: isinstance(node, Group),
         )
 
-    decayed = per_group(lambda g, p, _, decay: g + decay * p, gradient, params)
+    decayed = per_group(lambda group, g, p: g + group.decay * p, gradient, params)
     with jax.numpy_dtype_promotion("standard"):  # optax multiplies floats by a count
         steps, moments = _adam().update(decayed, moments)
-    moved = per_group(lambda p, step, lr, _: p - lr * step, params, steps)
+    moved = per_group(lambda group, p, step: p - group.rate * step, params, steps)
     return moved, moments
 
 
 def _adam() -> optax.GradientTransformation:
     return optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8)
-
-
-def _by_group(encoder: Any, gamma: Any, pos: Any) -> Params:
-    """A value per field of `Params`: maps of features, γ, and what makes θ or ρ."""
-    return Params(hidden=encoder, out=encoder, gamma=gamma, position=pos, free=pos)

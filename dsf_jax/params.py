@@ -11,7 +11,8 @@ from dsf_jax.correlation import Correlation
 from dsf_jax.features import SparseFeatures
 from dsf_jax.graph import Graph
 from dsf_jax.ipe import Heads
-from dsf_jax.settings import HyperParams, ModelConfig
+from dsf_jax.netmf import netmf
+from dsf_jax.settings import Config, HyperParams, ModelConfig
 from dsf_jax.sparse import Operator, a_hat, a_tilde
 
 
@@ -19,7 +20,7 @@ class Inputs(NamedTuple):
     """What a model reads of a data set; from `make_inputs`.
 
     Example:
-      >>> Inputs._fields
+      >>> Inputs._fields[:4]
       ('filter_op', 'pos_op', 'features', 'x_pos')
     """
 
@@ -27,6 +28,8 @@ class Inputs(NamedTuple):
     pos_op: Operator
     features: SparseFeatures | Float[Array, "N F"]
     x_pos: Float[Array, "2 N 32"]  # LapPE and RWPE
+    edges: SparseFeatures | None = None  # N x N, for models that weigh edges
+    embedding: Float[Array, "N M"] | None = None  # NetMF, for PA-GNN
 
 
 class Linear(NamedTuple):
@@ -74,9 +77,12 @@ def make_inputs(
     graph: Graph,
     features: SparseFeatures | Float[Array, "N F"],
     x_pos: Float[Array, "2 N 32"],
-    config: ModelConfig,
+    config: Config,
 ) -> Inputs:
     """Operators that a model needs, with the features and positions.
+
+    A baseline has no positions, and x_pos is not read. GAT weighs the entries of A + I,
+    FAGCN those of Â; the embedding of PA-GNN is computed here.
 
     Example:
       >>> from dsf_jax.settings import MODELS
@@ -85,13 +91,21 @@ def make_inputs(
       >>> make_inputs(edge, jnp.eye(2), x_pos, MODELS["gpr"]).filter_op.num_nodes
       2
     """
-    filter_loops = config.self_loops and config.backbone.self_loops
-    return Inputs(
-        filter_op=a_tilde(graph) if filter_loops else a_hat(graph),
-        pos_op=a_tilde(graph) if config.self_loops else a_hat(graph),
-        features=features,
-        x_pos=x_pos,
-    )
+    op = a_tilde(graph) if config.filter_loops else a_hat(graph)
+    inputs = Inputs(filter_op=op, pos_op=op, features=features, x_pos=x_pos)
+    if isinstance(config, ModelConfig):
+        pos_op = a_tilde(graph) if config.self_loops else a_hat(graph)
+        return inputs._replace(pos_op=pos_op)
+    match config.kind:
+        case "gat":
+            pattern = op.to_scipy().astype(bool)
+            return inputs._replace(edges=SparseFeatures.from_scipy(pattern))
+        case "fagcn":
+            return inputs._replace(edges=SparseFeatures.from_scipy(op.to_scipy()))
+        case "pa-gnn":
+            return inputs._replace(embedding=jnp.asarray(netmf(graph), dtype=float))
+        case _:
+            return inputs
 
 
 def init(
@@ -121,12 +135,12 @@ def init(
     gamma = _init_gamma(gamma_key, hparams, config, num_classes)
     hidden = None
     if config.has_hidden:
-        hidden = _init_linear(hidden_key, num_features, config.hidden)
+        hidden = init_linear(hidden_key, num_features, config.hidden)
     num_in = config.hidden if config.has_hidden else num_features
     num_columns = inputs.x_pos.shape[2]
     return Params(
         hidden=hidden,
-        out=_init_linear(out_key, num_in, num_classes),
+        out=init_linear(out_key, num_in, num_classes),
         gamma=gamma if config.has_lgwd else None,
         position=_init_position(position_key, hparams, config, num_columns),
         free=_init_free(num_nodes, gamma, hparams, config),
@@ -201,22 +215,30 @@ def _init_position(
         return None
     start_key, heads_key, correlation_key = jax.random.split(key, 3)
     width = config.width
-    heads = _init_linear(heads_key, width, config.order + 1)
+    heads = init_linear(heads_key, width, config.order + 1)
     correlation = None
     if config.variant == "I":
-        w, bias = _init_linear(correlation_key, width, width)
+        w, bias = init_linear(correlation_key, width, width)
         correlation = Correlation(w, bias if config.correlation == "affine" else None)
     return PositionParams(
-        start=_init_linear(start_key, num_columns, width, fan_in=hparams.f_p),
+        start=init_linear(start_key, num_columns, width, fan_in=hparams.f_p),
         heads=Heads(w=heads.w.T, bias=heads.bias),
         correlation=correlation,
     )
 
 
-def _init_linear(
-    key: Array, num_in: int, num_out: int, fan_in: int | float | Array | None = None
+def init_linear(
+    key: Key[Array, ""],
+    num_in: int,
+    num_out: int,
+    fan_in: int | float | Array | None = None,
 ) -> Linear:
-    """Weights and bias uniform within ±1/√(fan-in)."""
+    """Weights and bias uniform within ±1/√(fan-in).
+
+    Example:
+      >>> init_linear(jax.random.key(0), 2, 3).w.shape
+      (2, 3)
+    """
     bound = jnp.asarray(num_in if fan_in is None else fan_in, dtype=float) ** -0.5
     w_key, bias_key = jax.random.split(key)
     return Linear(

@@ -14,7 +14,7 @@ from dsf_jax.positional import KINDS
 from dsf_jax.settings import GAMMA_INITS, HyperParams
 
 _NAMES = {"pos_kind": KINDS, "gamma_init": GAMMA_INITS}
-_SHARES = {"dropout_x", "dropout_h", "dropout_z", "dropout_pos"}
+_SHARES = {"dropout_x", "dropout_h", "dropout_z", "dropout_pos", "dropout_edge"}
 _STRENGTHS = {"eta1", "eta2"}
 
 
@@ -53,7 +53,7 @@ def default_settings(model: str) -> HyperParams:
       >>> GAMMA_INITS[default_settings("dsf-bern-r").gamma_init]
       'ones'
     """
-    is_monomial = "gpr" in model
+    is_monomial = not any(base in model for base in ("bern", "jacobi"))
     gamma_init = GAMMA_INITS.index("ppr" if is_monomial else "ones")
     return HyperParams(gamma_init=gamma_init)
 
@@ -125,6 +125,8 @@ def _parse_number(field: str, value: str, *, is_whole: bool) -> int | float:
         **dict.fromkeys(_SHARES, ("in [0, 1)", 0 <= number < 1)),
         **dict.fromkeys(_STRENGTHS, ("in [0, 1]", 0 <= number <= 1)),
         "f_p": ("between 1 and 32", 1 <= number <= 32),
+        "depth": ("between 1 and 8", 1 <= number <= 8),
+        "degree": ("between 0 and 3", 0 <= number <= 3),
         "a": ("above -1.5", number > -1.5),
         "b": ("above -1.5", number > -1.5),
         "rho_scale": ("above 0", number > 0),

@@ -51,15 +51,40 @@ def recurrence_terms(
       >>> recurrence_terms(a_hat(edge), powers, jnp.asarray([[1.0], [0.0]])).tolist()
       [[[1.0], [0.0]], [[0.0], [1.0]], [[1.0], [0.0]]]
     """
-
-    def with_lanes(coefficient: Any) -> Array:
-        array = jnp.asarray(coefficient, dtype=x.dtype)
-        per_node = array if array.ndim == 2 else array[:, None]
-        return per_node[:, :, None, None]  # [K, N or 1, L = 1, C = 1]
-
-    coefficients = Recurrence(*map(with_lanes, recurrence))
+    coefficients = _with_lanes(recurrence, x.dtype)
     no_drive = jnp.zeros((coefficients.slope.shape[0], 1, 1, 1), dtype=x.dtype)
     return _analysis(op, coefficients, x[:, None, :], no_drive)[:, :, 0, :]
+
+
+def recurrence_sum(
+    op: Operator, recurrence: Recurrence, y: Float[Array, "K1 N C"]
+) -> Float[Array, "N C"]:
+    """Sum Σ_k Q_k y_k of a signal for each order, with K products (Clenshaw).
+
+    The transpose of `recurrence_terms`, and differentiable like it.
+
+    Example:
+      >>> import numpy as np
+      >>> from dsf_jax import Graph, a_hat
+      >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
+      >>> powers = Recurrence(slope=np.ones(1), shift=np.zeros(1), back=np.zeros(1))
+      >>> y = jnp.asarray([[[1.0], [2.0]], [[10.0], [20.0]]])  # y_0 + op y_1
+      >>> recurrence_sum(a_hat(edge), powers, y).tolist()
+      [[21.0], [12.0]]
+    """
+    coefficients = _with_lanes(recurrence, y.dtype)
+    return _synthesis(op, coefficients, y[:, :, None, :])[0, :, 0, :]
+
+
+def _with_lanes(recurrence: Recurrence, dtype: Any) -> Recurrence:
+    """Coefficients as [K, N or 1, L = 1, C = 1]."""
+
+    def expand(coefficient: Any) -> Array:
+        array = jnp.asarray(coefficient, dtype=dtype)
+        per_node = array if array.ndim == 2 else array[:, None]
+        return per_node[:, :, None, None]
+
+    return Recurrence(*map(expand, recurrence))
 
 
 _ANALYSIS_LANES = (None, 2, 1, 2)

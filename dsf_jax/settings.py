@@ -1,16 +1,18 @@
-"""What defines a model: `ModelConfig` fixes the program, `HyperParams` its numbers.
+"""What defines a model: a config fixes the program, `HyperParams` its numbers.
 
-A config is static and hashable; every hyper-parameter is traced, so that a search or a
+A config (`ModelConfig`, or `BaselineConfig` for the models that the paper compares
+with) is static and hashable; every hyper-parameter is traced, so that a search or a
 grid of runs is one compiled program and new values never compile again.
 """
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jaxtyping import Bool, Int
 
 from dsf_jax.bases import (
     Basis,
@@ -24,6 +26,7 @@ from dsf_jax.bases import (
 from dsf_jax.positional import KINDS
 
 Variant = Literal["base", "I", "R"]
+Baseline = Literal["gcn", "gat", "cheb", "appnp", "gnn-lf", "gnn-hf", "fagcn", "pa-gnn"]
 
 GAMMA_INITS = ("ppr", "nppr", "random", "one-hot", "ones")
 
@@ -48,7 +51,8 @@ class HyperParams(NamedTuple):
     dropout_x: Any = 0.5  # on raw features
     dropout_h: Any = 0.5  # on hidden features
     dropout_z: Any = 0.5  # on the signal that is filtered (dprate)
-    dropout_pos: Any = 0.0  # on P^(0)
+    dropout_pos: Any = 0.0  # on P^(0); PA-GNN: on what its second network filters
+    dropout_edge: Any = 0.5  # GAT, FAGCN: on the weights of edges
     eta1: Any = 0.5
     eta2: Any = 0.0
     lambda_orth: Any = 0.1
@@ -56,11 +60,47 @@ class HyperParams(NamedTuple):
     pos_kind: Any = KINDS.index("rw")
     f_p: Any = 16  # columns of x_pos in use, 1..32
     gamma_init: Any = GAMMA_INITS.index("ppr")
-    alpha: Any = 0.1  # of ppr and nppr; the order that is 1 in one-hot
+    # of ppr and nppr, APPNP, GNN-LF and GNN-HF; the order that is 1 in one-hot
+    alpha: Any = 0.1
     a: Any = 1.0  # Jacobi
     b: Any = 1.0
     rho_scale: Any = 1.0  # α of JacobiConv: ρ lies in (-α, α)
     sole: Any = False  # Jacobi: one filter for all channels
+    mu: Any = 0.9  # GNN-LF
+    beta: Any = 0.9  # GNN-HF
+    epsilon: Any = 0.3  # FAGCN: share of the first hidden features in every layer
+    depth: Any = 2  # FAGCN: layers, up to `BaselineConfig.layers`
+    degree: Any = 2  # ChebNet: orders 1.. in use, up to `BaselineConfig.order`
+    lambda_l1: Any = 0.01  # PA-GNN: strength of the penalty on the offsets
+
+
+class Flags(NamedTuple):
+    """Work that no job of the queue needs is skipped for all; not batched.
+
+    Example:
+      >>> hparams = HyperParams(eta1=jnp.ones(3), eta2=jnp.ones(3))
+      >>> bool(queue_flags(hparams).has_correlation)
+      False
+    """
+
+    has_correlation: Bool[Array, ""]  # some job has (1 - eta1) eta2 > 0
+    shares_positions: Bool[Array, ""]  # every job has dropout_pos = 0
+    max_depth: Int[Array, ""]  # largest depth of a job
+
+
+def queue_flags(hparams: HyperParams) -> Flags:
+    """Flags of a queue.
+
+    Example:
+      >>> bool(queue_flags(HyperParams(dropout_pos=jnp.zeros(2))).shares_positions)
+      True
+    """
+    strength = (1 - jnp.asarray(hparams.eta1)) * jnp.asarray(hparams.eta2)
+    return Flags(
+        has_correlation=jnp.any(strength > 0),
+        shares_positions=jnp.all(jnp.asarray(hparams.dropout_pos) == 0),
+        max_depth=jnp.max(jnp.asarray(hparams.depth), initial=1),
+    )
 
 
 class Backbone(NamedTuple):
@@ -144,6 +184,16 @@ class ModelConfig:
             )
 
     @property
+    def signal_width(self) -> int:
+        """Columns of the widest signal that is multiplied by the graph, about."""
+        return self.width if self.uses_positions else 16
+
+    @property
+    def filter_loops(self) -> bool:
+        """Whether the filter runs on Ã."""
+        return self.self_loops and self.backbone.self_loops
+
+    @property
     def uses_positions(self) -> bool:
         """Whether weights come from positions."""
         return self.variant != "base" and self.has_ipe
@@ -159,8 +209,52 @@ class ModelConfig:
         return self.backbone.has_hidden or not self.project_first
 
 
-def _named_models() -> dict[str, ModelConfig]:
-    models = {}
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BaselineConfig:
+    """What fixes the program of a model that the paper compares with.
+
+    Example:
+      >>> BaselineConfig(kind="gcn").hidden
+      64
+    """
+
+    kind: Baseline
+    order: int = 10  # K of the polynomial filters
+    hidden: int = 64
+    heads: int = 8  # GAT: of the first layer, together as wide as `hidden`
+    layers: int = 8  # FAGCN
+
+    def __post_init__(self) -> None:
+        """Check what the annotations cannot."""
+        for name in ("order", "hidden", "heads", "layers"):
+            if not getattr(self, name) >= 1:
+                raise ValueError(
+                    f"{name} must be at least 1, got {getattr(self, name)}."
+                )
+        if self.kind == "gat" and self.hidden % self.heads > 0:
+            raise ValueError(
+                f"hidden must be a multiple of heads, got {self.hidden} for "
+                f"{self.heads} heads; each head has hidden / heads units."
+            )
+
+    uses_positions = False
+
+    @property
+    def signal_width(self) -> int:
+        """Columns of the widest signal that is multiplied by the graph, about."""
+        return self.hidden
+
+    @property
+    def filter_loops(self) -> bool:
+        """Whether the model runs on Ã."""
+        return self.kind not in ("cheb", "fagcn")
+
+
+Config = ModelConfig | BaselineConfig
+
+
+def _named_models() -> dict[str, Config]:
+    models: dict[str, Config] = {}
     for name, backbone in BACKBONES.items():
         full = ModelConfig(backbone=backbone, variant="R")
         models[name] = ModelConfig(backbone=backbone)
@@ -174,8 +268,11 @@ def _named_models() -> dict[str, ModelConfig]:
         }
         for suffix, ablated in ablations.items():
             models[f"dsf-{name}-r-{suffix}"] = dataclasses.replace(full, **ablated)
+    for kind in get_args(Baseline):
+        models[kind] = BaselineConfig(kind=kind, order=3 if kind == "cheb" else 10)
     return models
 
 
 MODELS = _named_models()
-"""Every named model: a base model, its DSF-I and DSF-R forms, and ablations of R."""
+"""Every named model: a base model, its DSF-I and DSF-R forms, ablations of R, and the
+baselines of the paper."""

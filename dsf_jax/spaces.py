@@ -7,8 +7,8 @@
     ("same", field)           the value of another field
 
 Ranges are those that the authors published (their README and scripts; for JacobiConv
-and its DSF form they are widened to both); base models and DSF models have the same
-ranges for what they share.
+and its DSF form they are widened to both); all models have the same ranges for what
+they share, and the rest are those of each model's own paper or code.
 """
 
 from typing import Any
@@ -27,6 +27,12 @@ _MLP: Space = {
     "dropout_x": _DROPOUT,
     "dropout_h": ("same", "dropout_x"),
     "dropout_z": _DROPOUT,
+}
+_BASELINE: Space = {
+    "lr": _RATE,
+    "decay": _DECAY,
+    "dropout_x": _DROPOUT,
+    "dropout_h": _DROPOUT,
 }
 _POSITIONS: Space = {
     "pos_kind": ("choice", ["lap", "rw"]),
@@ -114,6 +120,31 @@ SPACES: dict[str, Space] = {
     **{f"dsf-gpr-{v}": _MLP | _ONE_GROUP | _GPR | s for v, s in _VARIANTS.items()},
     **{f"dsf-bern-{v}": _MLP | _ONE_GROUP | _ONES | s for v, s in _VARIANTS.items()},
     **{f"dsf-jacobi-{v}": _JACOBI | s for v, s in _VARIANTS.items()},
+    "gcn": _BASELINE,
+    "gat": _BASELINE | {"dropout_edge": _DROPOUT},
+    "cheb": _BASELINE | {"degree": ("choice", [1, 2, 3])},
+    "appnp": _BASELINE | {"alpha": ("choice", [0.1, 0.2, 0.5, 0.9])},
+    "gnn-lf": _BASELINE
+    | {"alpha": ("uniform", 0.01, 0.5), "mu": ("uniform", 0.6, 0.9)},
+    "gnn-hf": _BASELINE
+    # any β > 0 is allowed, and a large one hurts
+    | {"alpha": ("uniform", 0.01, 0.5), "beta": ("log", 0.01, 1.0)},
+    "fagcn": _BASELINE
+    | {
+        "dropout_edge": _DROPOUT,
+        "epsilon": ("step", 0.1, 1.0, 0.1),
+        "depth": ("step", 1, 8, 1),
+    },
+    "pa-gnn": _BASELINE
+    | _GPR
+    | {
+        "lr_gamma": _RATE,
+        "lr_pos": _RATE,
+        "decay_pos": _DECAY,
+        "dropout_z": _DROPOUT,
+        "dropout_pos": _DROPOUT,
+        "lambda_l1": ("log", 1e-4, 1.0),
+    },
 }
 """Search space of every model that can be tuned."""
 

@@ -19,13 +19,13 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float, Int, Key
 
-from dsf_jax.dropout import draw_masks
+from dsf_jax.interface import model_of
 from dsf_jax.metrics import Summary, accuracy, roc_auc, summarise
-from dsf_jax.models import apply_both, loss, task_loss
+from dsf_jax.models import task_loss
 from dsf_jax.optimizer import init_moments, update
-from dsf_jax.params import Inputs, Params, init
+from dsf_jax.params import Inputs
 from dsf_jax.queue import Occupancy, Program, advance, occupancy, open_queue
-from dsf_jax.settings import HyperParams, ModelConfig
+from dsf_jax.settings import Config, Flags, HyperParams, queue_flags
 
 Metric = Literal["accuracy", "roc_auc"]
 
@@ -108,7 +108,7 @@ class JobResults(NamedTuple):
     train_loss: Float[Array, "..."]  # the last that was computed
     val_loss: Float[Array, "..."]
     is_finite: Bool[Array, "..."]
-    params: Params | None  # at the chosen epoch, if `TrainConfig.keeps_params`
+    params: Any  # at the chosen epoch, if `TrainConfig.keeps_params`
 
 
 class GridResult(NamedTuple):
@@ -132,38 +132,11 @@ class TrainState(NamedTuple):
       ('params', 'moments')
     """
 
-    params: Params
+    params: Any  # a pytree of the model
     moments: Any  # of Adam
     epoch: Int[Array, ""]  # updates so far
     since_best: Int[Array, ""]  # evaluations since the best one
     best: JobResults  # without the job axis
-
-
-class Flags(NamedTuple):
-    """Work that no job of the queue needs is skipped for all; not batched.
-
-    Example:
-      >>> hparams = HyperParams(eta1=jnp.ones(3), eta2=jnp.ones(3))
-      >>> bool(queue_flags(hparams).has_correlation)
-      False
-    """
-
-    has_correlation: Bool[Array, ""]  # some job has (1 - eta1) eta2 > 0
-    shares_positions: Bool[Array, ""]  # every job has dropout_pos = 0
-
-
-def queue_flags(hparams: HyperParams) -> Flags:
-    """Flags of a queue.
-
-    Example:
-      >>> bool(queue_flags(HyperParams(dropout_pos=jnp.zeros(2))).shares_positions)
-      True
-    """
-    strength = (1 - jnp.asarray(hparams.eta1)) * jnp.asarray(hparams.eta2)
-    return Flags(
-        has_correlation=jnp.any(strength > 0),
-        shares_positions=jnp.all(jnp.asarray(hparams.dropout_pos) == 0),
-    )
 
 
 def init_state(
@@ -171,7 +144,7 @@ def init_state(
     inputs: Inputs,
     hparams: HyperParams,
     *,
-    config: ModelConfig,
+    config: Config,
     train_config: TrainConfig,
 ) -> TrainState:
     """A run before its first update.
@@ -186,10 +159,10 @@ def init_state(
       >>> int(state.epoch)
       0
     """
-    params = init(
-        key, inputs, hparams, config=config, num_classes=train_config.num_classes
-    )
-    zero, none = jnp.zeros((), params.out.w.dtype), jnp.zeros((), jnp.int32)
+    num_classes = train_config.num_classes
+    params = model_of(config).init(key, inputs, hparams, num_classes=num_classes)
+    dtype = jax.tree.leaves(params)[0].dtype
+    zero, none = jnp.zeros((), dtype), jnp.zeros((), jnp.int32)
     return TrainState(
         params=params,
         moments=init_moments(params),
@@ -214,7 +187,7 @@ def train_epoch(
     data: TrainData,
     flags: Flags,
     *,
-    config: ModelConfig,
+    config: Config,
     train_config: TrainConfig,
 ) -> tuple[TrainState, Bool[Array, ""]]:
     """Evaluate the parameters, then update them once.
@@ -244,31 +217,17 @@ def train_epoch(
       >>> int(state.epoch), bool(has_ended)
       (1, False)
     """
+    model, hparams = model_of(config), job.hparams
     is_binary = train_config.metric == "roc_auc"
-    masks = draw_masks(
-        jax.random.fold_in(job.key, state.epoch),
-        state.params,
-        data.inputs,
-        job.hparams,
-        config=config,
-        shares_positions=flags.shares_positions,
-    )
+    key = jax.random.fold_in(job.key, state.epoch)
+    masks = model.draw_masks(key, state.params, data.inputs, hparams, flags=flags)
 
-    def objective(params: Params) -> tuple[Array, Array]:
-        output, logits = apply_both(
-            params,
-            data.inputs,
-            job.hparams,
-            config=config,
-            masks=masks,
-            has_correlation=flags.has_correlation,
-            shares_positions=flags.shares_positions,
+    def objective(params: Any) -> tuple[Array, Array]:
+        output, logits = model.apply_both(
+            params, data.inputs, hparams, masks=masks, flags=flags
         )
-        train, hparams = data.train[job.split], job.hparams
-        value = loss(
-            output, data.labels, train, hparams, config=config, is_binary=is_binary
-        )
-        return value, logits
+        nodes = data.labels, data.train[job.split]
+        return model.loss(output, *nodes, hparams, is_binary=is_binary), logits
 
     grad_fn = jax.value_and_grad(objective, has_aux=True)
     (train_loss, logits), gradient = grad_fn(state.params)
@@ -276,13 +235,13 @@ def train_epoch(
         state, train_loss, logits, job, data, train_config=train_config
     )
     params, moments = update(
-        state.params, gradient, state.moments, job.hparams, config=config
+        state.params, gradient, state.moments, hparams, config=config
     )
     return new_state._replace(params=params, moments=moments), has_ended
 
 
 def run_jobs(
-    jobs: Jobs, data: TrainData, *, config: ModelConfig, train_config: TrainConfig
+    jobs: Jobs, data: TrainData, *, config: Config, train_config: TrainConfig
 ) -> GridResult:
     """Run every job of the queue; put `jax.jit` around it.
 
@@ -324,7 +283,7 @@ def run_jobs(
 
 
 def make_program(
-    jobs: Jobs, data: TrainData, *, config: ModelConfig, train_config: TrainConfig
+    jobs: Jobs, data: TrainData, *, config: Config, train_config: TrainConfig
 ) -> Program:
     """What the lanes of a queue do: begin a job, and train all of them for an epoch.
 

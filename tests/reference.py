@@ -163,3 +163,144 @@ def cross_entropy(logits, labels, mask):
         shifted = logits[i] - logits[i].max()
         total -= shifted[labels[i]] - np.log(np.exp(shifted).sum())
     return total / mask.sum()
+
+
+def perceptron(p, x, masks):
+    """H of APPNP, GNN-LF and GNN-HF: drop, lin, ReLU, drop, lin."""
+    (w1, b1), (w2, b2) = p
+    return (relu((x * masks["x"]) @ w1 + b1) * masks["h"]) @ w2 + b2
+
+
+def gcn(a_dense, p, x, masks):
+    """Two dense matrix products."""
+    (w1, b1), (w2, b2) = p
+    hidden = relu(a_dense @ (x * masks["x"]) @ w1 + b1) * masks["h"]
+    return a_dense @ hidden @ w2 + b2
+
+
+def cheb(a_dense, p, x, masks, degree):
+    """Two layers Σ_k T_k(-Â) X Θ_k + b, the polynomials as matrices."""
+    laplacian = -a_dense
+    polynomials = [np.eye(len(a_dense)), laplacian]
+    while len(polynomials) <= degree:
+        polynomials.append(2 * laplacian @ polynomials[-1] - polynomials[-2])
+
+    def layer(x, theta, bias):
+        return sum(polynomials[k] @ x @ theta[k] for k in range(degree + 1)) + bias
+
+    hidden = relu(layer(x * masks["x"], *p[0])) * masks["h"]
+    return layer(hidden, *p[1])
+
+
+def appnp(a_dense, h, order, alpha):
+    z = h
+    for _ in range(order):
+        z = (1 - alpha) * a_dense @ z + alpha * h
+    return z
+
+
+def gnn_lf(a_dense, h, order, alpha, mu):
+    s = 1 + alpha * mu - alpha
+    z = z0 = (mu * h + (1 - mu) * a_dense @ h) / s
+    for _ in range(order):
+        z = (1 + alpha * mu - 2 * alpha) / s * a_dense @ z + alpha * z0
+    return z
+
+
+def gnn_lf_closed(a_dense, h, alpha, mu):
+    eye = np.eye(len(a_dense))
+    left = (1 + alpha * mu - alpha) * eye + (2 * alpha - alpha * mu - 1) * a_dense
+    return alpha * np.linalg.solve(left, (mu * eye + (1 - mu) * a_dense) @ h)
+
+
+def gnn_hf(a_dense, h, order, alpha, beta):
+    t, laplacian = 1 + alpha * beta, np.eye(len(a_dense)) - a_dense
+    z = z0 = (h + beta * laplacian @ h) / t
+    for _ in range(order):
+        z = (alpha * beta + 1 - alpha) / t * a_dense @ z + alpha * z0
+    return z
+
+
+def gnn_hf_closed(a_dense, h, alpha, beta):
+    eye = np.eye(len(a_dense))
+    laplacian = eye - a_dense
+    left = alpha * eye + (alpha * beta + 1 - alpha) * laplacian
+    return alpha * np.linalg.solve(left, (eye + beta * laplacian) @ h)
+
+
+def appnp_closed(a_dense, h, alpha):
+    return alpha * np.linalg.solve(np.eye(len(h)) - (1 - alpha) * a_dense, h)
+
+
+def edge_matrix(column, pattern):
+    """A mask of edges as a matrix: edges are listed row by row."""
+    out = np.zeros(pattern.shape)
+    out[np.nonzero(pattern)] = column
+    return out
+
+
+def gat_layer(pattern, x, w, receiver, sender, bias, edge_mask):
+    """Heads side by side; node by node, neighbour by neighbour."""
+    heads, units = receiver.shape
+    mapped = (x @ w).reshape(len(x), heads, units)
+    out = np.zeros((len(x), heads, units))
+    for m in range(heads):
+        mask = edge_matrix(edge_mask[:, m], pattern)
+        for i in range(len(x)):
+            neighbours = np.flatnonzero(pattern[i])
+            scores = np.array(
+                [
+                    receiver[m] @ mapped[i, m] + sender[m] @ mapped[j, m]
+                    for j in neighbours
+                ]
+            )
+            scores = np.where(scores > 0, scores, 0.2 * scores)
+            weights = np.exp(scores - scores.max())
+            weights = weights / weights.sum()
+            for j, weight in zip(neighbours, weights, strict=True):
+                out[i, m] += mask[i, j] * weight * mapped[j, m]
+    return out.reshape(len(x), -1) + bias
+
+
+def gat(pattern, p, x, masks):
+    hidden = gat_layer(pattern, x * masks["x"], *p[0], masks["edge"][:, :-1])
+    hidden = np.where(hidden > 0, hidden, np.expm1(hidden)) * masks["h"]
+    return gat_layer(pattern, hidden, *p[1], masks["edge"][:, -1:])
+
+
+def fagcn(a_dense, p, x, masks, depth, epsilon):
+    """Layer by layer, edge by edge; `a_dense` has 1 / √(d_i d_j)."""
+    ((w1, b1), (w2, b2)), (receiver, sender, bias) = p
+    h = h0 = relu((x * masks["x"]) @ w1 + b1) * masks["h"]
+    for layer in range(depth):
+        mask = edge_matrix(masks["edge"][:, layer], a_dense)
+        z = np.zeros_like(h)
+        for i, j in zip(*np.nonzero(a_dense), strict=True):
+            joined = np.concatenate([h[i], h[j]])
+            weights = np.concatenate([receiver[layer], sender[layer]])
+            gate = np.tanh(weights @ joined + bias[layer])
+            z[i] += mask[i, j] * gate * a_dense[i, j] * h[j]
+        h = epsilon * h0 + z
+    return h @ w2 + b2
+
+
+def pa_gnn(a_dense, p, gamma, local, x, embedding, masks):
+    """Logits, and the offsets [K1, N]."""
+    (w, b), phi, ((wa, ba), (wb, bb)) = local
+    u = np.hstack([relu((x * masks["x"]) @ w + b), embedding]) * masks["pos"]
+    ones = np.ones((len(phi), len(x)))
+    filtered = gpr_logits(a_dense, u, phi, ones)
+    delta = (relu(filtered @ wa + ba) @ wb + bb).T
+    h = perceptron(p, x, masks) * masks["z"]
+    terms = [np.linalg.matrix_power(a_dense, k) @ h for k in range(len(gamma))]
+    z = sum((gamma[k] + delta[k])[:, None] * term for k, term in enumerate(terms))
+    return z, delta
+
+
+def netmf_matrix(a, window, negatives):
+    """NetMF: log max(M, 1), with the pseudo-inverse of D."""
+    degrees = a.sum(axis=1)
+    inverse = np.diag([1 / d if d > 0 else 0.0 for d in degrees])
+    walks = sum(np.linalg.matrix_power(inverse @ a, r + 1) for r in range(window))
+    m = degrees.sum() / (negatives * window) * walks @ inverse
+    return np.log(np.maximum(m, 1))

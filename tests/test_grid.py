@@ -31,7 +31,10 @@ def unequal_jobs(num_seeds=7):
     return jobs._replace(hparams=jobs.hparams._replace(lr=lr))
 
 
-@pytest.mark.parametrize("num_devices", [1, 2, 4])
+@pytest.mark.parametrize(
+    "num_devices",
+    [pytest.param(n, marks=[pytest.mark.slow] * (n < 4)) for n in (1, 2, 4)],
+)
 @pytest.mark.parametrize("lanes", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_devices_do_not_change_results(num_devices, lanes, problem):  # noqa: F811
     config = small("gpr")
@@ -53,7 +56,7 @@ def test_devices_do_not_change_results(num_devices, lanes, problem):  # noqa: F8
     assert 0 < report.occupancy.overall <= report.occupancy.while_queued <= 1
 
 
-@pytest.mark.parametrize("seconds", [0.0, 100.0])
+@pytest.mark.parametrize("seconds", [0.0, pytest.param(100.0, marks=pytest.mark.slow)])
 def test_pieces_and_padding_do_not_change_results(seconds, problem, monkeypatch):  # noqa: F811
     monkeypatch.setattr(grid, "PIECE_SECONDS", seconds)  # one epoch, or as they come
     config, train_config = small("gpr"), settings_of(lanes=3)
@@ -84,6 +87,7 @@ def test_pieces_and_padding_do_not_change_results(seconds, problem, monkeypatch)
     assert done == sorted(done)
 
 
+@pytest.mark.slow
 def test_what_the_callback_raises_ends_the_run(problem):  # noqa: F811
     config = small("gpr")
 
@@ -117,7 +121,9 @@ def test_no_new_program_for_new_jobs_or_another_data_set(problem):  # noqa: F811
         before = size
 
 
-@pytest.mark.parametrize("platform", ["cpu", "cuda", "tpu"])
+@pytest.mark.parametrize(
+    "platform", [pytest.param("cpu", marks=pytest.mark.slow), "cuda", "tpu"]
+)
 def test_the_grid_can_be_exported(platform, problem):  # noqa: F811
     """Lowering for devices that this machine may not have."""
     config, train_config = small("dsf-gpr-r"), settings_of(lanes=2)

@@ -160,7 +160,10 @@ def naive_output(name, config, params, x, x_pos, masks, hparams):
 
 
 AUTHORS = [
-    name for name in MODELS if "chebyshev" not in name and "legendre" not in name
+    name
+    for name, config in MODELS.items()
+    if isinstance(config, ModelConfig)
+    if "chebyshev" not in name and "legendre" not in name
 ]
 
 

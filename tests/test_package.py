@@ -25,6 +25,7 @@ ORDER = [
     "locality",
     "eigen",
     "positional",
+    "netmf",
     "features",
     "recurrence",
     "bases",
@@ -35,6 +36,13 @@ ORDER = [
     "params",
     "dropout",
     "models",
+    "baselines.network",
+    "baselines.spectral",
+    "baselines.attention",
+    "baselines.pa_gnn",
+    "baselines.model",
+    "baselines",
+    "interface",
     "metrics",
     "queue",
     "optimizer",
@@ -78,13 +86,17 @@ def test_public_names_have_a_docstring_and_an_example(name):
 
 
 def test_imports_point_to_the_left():
-    modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"}
-    assert modules == set(ORDER)
-    for module in modules:
-        tree = ast.parse((PACKAGE / f"{module}.py").read_text())
+    modules = {}
+    for path in PACKAGE.rglob("*.py"):
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        modules[name.removesuffix(".__init__")] = path
+    modules.pop("__init__")
+    modules.pop("__main__")
+    assert set(modules) == set(ORDER)
+    for module, path in modules.items():
         imported = {
             node.module.removeprefix("dsf_jax.")
-            for node in ast.walk(tree)
+            for node in ast.walk(ast.parse(path.read_text()))
             if isinstance(node, ast.ImportFrom) and node.module
             if node.module.startswith("dsf_jax.")
         }

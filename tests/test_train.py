@@ -2,6 +2,7 @@
 
 import dataclasses
 from functools import partial
+from typing import get_args
 
 import jax
 import jax.numpy as jnp
@@ -12,21 +13,22 @@ import scipy.special
 import scipy.stats
 import sklearn.metrics
 
+import dsf_jax
 from dsf_jax import (
     MODELS,
     Graph,
     HyperParams,
     SparseFeatures,
     apply,
-    draw_masks,
+    baselines,
     init,
     make_inputs,
     stratified_split,
 )
-from dsf_jax import loss as model_loss
 from dsf_jax.metrics import accuracy, summarise
 from dsf_jax.optimizer import update
 from dsf_jax.queue import advance, is_over, occupancy, open_queue
+from dsf_jax.settings import Baseline, BaselineConfig
 from dsf_jax.train import (
     Flags,
     Jobs,
@@ -49,7 +51,10 @@ STATIC = ("config", "train_config")
 
 
 def small(name):
-    return dataclasses.replace(MODELS[name], order=3, hidden=8, width=5)
+    config = MODELS[name]
+    if isinstance(config, BaselineConfig):
+        return dataclasses.replace(config, order=3, hidden=8, heads=2, layers=3)
+    return dataclasses.replace(config, order=3, hidden=8, width=5)
 
 
 @pytest.fixture(scope="module")
@@ -84,20 +89,21 @@ run = jax.jit(run_jobs, static_argnames=STATIC)
 @partial(jax.jit, static_argnames=("config", "is_binary"))
 def naive_step(params, moments, epoch, key, split, hparams, data, *, config, is_binary):
     """One update, then one evaluation."""
-    masks = draw_masks(
+    library, loss_fn = dsf_jax, partial(dsf_jax.loss, config=config)
+    if isinstance(config, BaselineConfig):
+        library, loss_fn = baselines, baselines.loss
+    masks = library.draw_masks(
         jax.random.fold_in(key, epoch), params, data.inputs, hparams, config=config
     )
 
     def value(params):
-        output = apply(params, data.inputs, hparams, config=config, masks=masks)
+        output = library.apply(params, data.inputs, hparams, config=config, masks=masks)
         train = data.train[split]
-        return model_loss(
-            output, data.labels, train, hparams, config=config, is_binary=is_binary
-        )
+        return loss_fn(output, data.labels, train, hparams, is_binary=is_binary)
 
     loss, gradient = jax.value_and_grad(value)(params)
     params, moments = update(params, gradient, moments, hparams, config=config)
-    logits = apply(params, data.inputs, hparams, config=config).logits
+    logits = library.apply(params, data.inputs, hparams, config=config).logits
     return params, moments, loss, logits
 
 
@@ -167,6 +173,7 @@ def assert_same(results, index, expected):
             for name in (
                 *("gpr", "bern", "jacobi", "dsf-bern-r", "dsf-jacobi-r"),
                 *("dsf-gpr-i", "dsf-bern-i", "dsf-jacobi-i", "dsf-gpr-r-no-ipe"),
+                *get_args(Baseline),
             )
         ),
     ],
@@ -479,11 +486,11 @@ def test_flags_of_a_queue():
     hparams = HPARAMS._replace(
         eta1=jnp.asarray([1.0, 0.5]), eta2=jnp.asarray([0.5, 0.0])
     )
-    assert queue_flags(hparams) == Flags(False, True)
-    assert queue_flags(hparams._replace(dropout_pos=jnp.asarray([0.0, 0.1]))) == (
-        False,
-        False,
+    assert queue_flags(hparams) == Flags(False, True, 2)
+    hparams = hparams._replace(
+        dropout_pos=jnp.asarray([0.0, 0.1]), depth=jnp.asarray([1, 4])
     )
+    assert queue_flags(hparams) == Flags(False, False, 4)
 
 
 @pytest.mark.parametrize("name", ["num_classes", "epochs", "patience", "lanes"])

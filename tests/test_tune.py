@@ -70,6 +70,7 @@ def test_the_first_trial_has_the_given_settings_and_the_rest_stays(dataset, tmp_
     assert found["settings"]["dropout_x"] == 0.3
 
 
+@pytest.mark.slow
 def test_values_of_a_trial_are_those_of_the_space(dataset, tmp_path):
     few = FEW | {"epochs": 1, "num_splits": 1}
     tune(dataset, "dsf-gpr-r", num_trials=3, storage=tmp_path / "study", **few)

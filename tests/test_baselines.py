@@ -1,0 +1,440 @@
+"""Baselines against naive NumPy transcriptions, and what they reduce to."""
+
+import dataclasses
+from functools import partial
+from typing import get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from dsf_jax import (
+    MODELS,
+    Graph,
+    HyperParams,
+    Masks,
+    SparseFeatures,
+    a_hat,
+    a_tilde,
+    make_inputs,
+    monomial,
+    response,
+    shared_filter,
+)
+from dsf_jax import apply as apply_dsf
+from dsf_jax import init as init_dsf
+from dsf_jax.baselines import (
+    apply,
+    attention,
+    draw_masks,
+    filter_weights,
+    init,
+    loss,
+    offsets,
+)
+from dsf_jax.interface import model_of
+from dsf_jax.netmf import netmf
+from dsf_jax.settings import Baseline, BaselineConfig
+from dsf_jax.spaces import SPACES
+from tests import reference
+from tests.graphs import GRAPHS
+
+GRAPH = GRAPHS["isolated"]
+NODES, FEATURES, CLASSES = 13, 9, 4
+KINDS = get_args(Baseline)
+HPARAMS = HyperParams(
+    dropout_x=0.3,
+    dropout_h=0.2,
+    dropout_z=0.4,
+    dropout_pos=0.1,
+    dropout_edge=0.3,
+    alpha=0.4,
+    mu=0.7,
+    beta=0.6,
+    epsilon=0.3,
+    depth=2,
+    degree=2,
+    lambda_l1=0.5,
+)
+X_POS = jnp.zeros((2, NODES, 32))
+
+
+def small(kind):
+    return dataclasses.replace(MODELS[kind], order=3, hidden=6, heads=3, layers=3)
+
+
+def make_features(is_sparse=True):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(NODES, FEATURES)) * (rng.uniform(size=(NODES, FEATURES)) < 0.4)
+    stored = SparseFeatures.from_scipy(sp.csr_array(x)) if is_sparse else jnp.asarray(x)
+    return stored, x
+
+
+def build(kind, features, seed=0, graph=GRAPH):
+    """A model with parameters moved off their special starting values."""
+    config = small(kind)
+    inputs = make_inputs(graph, features, X_POS, config)
+    params = jitted_init(
+        jax.random.key(seed), inputs, HPARAMS, config=config, num_classes=CLASSES
+    )
+    leaves, treedef = jax.tree.flatten(params)
+    keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
+    moved = [
+        leaf + 0.3 * jax.random.normal(key, leaf.shape)
+        for leaf, key in zip(leaves, keys, strict=True)
+    ]
+    return config, inputs, jax.tree.unflatten(treedef, moved)
+
+
+jitted_init = jax.jit(init, static_argnames=("config", "num_classes"))
+jitted_apply = jax.jit(apply, static_argnames="config")
+jitted_masks = jax.jit(draw_masks, static_argnames="config")
+
+
+def numpy_masks(masks, x, stored, num_edges):
+    """Masks as full NumPy arrays; ones where there is no dropout."""
+    full = {name: np.ones(()) for name in ("x", "h", "z", "pos")}
+    full["edge"] = np.ones((num_edges, 9))
+    for name, mask in masks._asdict().items():
+        if mask is not None:
+            full[name] = np.asarray(mask)
+    if masks.x is not None and isinstance(stored, SparseFeatures):
+        full["x"] = np.ones_like(x)
+        full["x"][np.nonzero(x)] = np.asarray(masks.x)
+    return full
+
+
+def naive(kind, params, inputs, x, masks, hparams=HPARAMS):
+    """Logits and penalty, formula by formula."""
+    p = jax.tree.map(np.asarray, params)
+    hat, tilde = a_hat(GRAPH).to_dense(), a_tilde(GRAPH).to_dense()
+    match kind:
+        case "gcn":
+            return reference.gcn(tilde, p.maps, x, masks), 0.0
+        case "cheb":
+            return reference.cheb(hat, p.maps, x, masks, hparams.degree), 0.0
+        case "gat":
+            return reference.gat(tilde > 0, p.maps, x, masks), 0.0
+        case "fagcn":
+            settings = hparams.depth, hparams.epsilon
+            return reference.fagcn(hat, p.maps, x, masks, *settings), 0.0
+        case "pa-gnn":
+            embedding = np.asarray(inputs.embedding)
+            parts = p.maps, p.gamma, p.local
+            z, delta = reference.pa_gnn(tilde, *parts, x, embedding, masks)
+            return z, hparams.lambda_l1 * np.abs(delta).sum() / NODES
+    h, alpha = reference.perceptron(p.maps, x, masks), hparams.alpha
+    match kind:
+        case "appnp":
+            return reference.appnp(tilde, h, 3, alpha), 0.0
+        case "gnn-lf":
+            return reference.gnn_lf(tilde, h, 3, alpha, hparams.mu), 0.0
+        case "gnn-hf":
+            return reference.gnn_hf(tilde, h, 3, alpha, hparams.beta), 0.0
+
+
+def _each_mode():
+    """Fast: training with sparse features. Slow: the others."""
+    for training, is_sparse in ((True, True), (True, False), (False, True)):
+        marks = [] if training and is_sparse else [pytest.mark.slow]
+        yield pytest.param(training, is_sparse, marks=marks)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("training", "is_sparse"), list(_each_mode()))
+def test_model_equals_naive(kind, training, is_sparse, rng):
+    stored, x = make_features(is_sparse)
+    config, inputs, params = build(kind, stored)
+    masks = Masks()
+    if training:
+        masks = jitted_masks(jax.random.key(5), params, inputs, HPARAMS, config=config)
+        assert all(mask is None or np.any(mask == 0) for mask in masks)
+    output = jitted_apply(params, inputs, HPARAMS, config=config, masks=masks)
+    num_edges = inputs.filter_op.senders.shape[0]
+    full = numpy_masks(masks, x, stored, num_edges)
+    logits, penalty = naive(kind, params, inputs, x, full)
+    np.testing.assert_allclose(output.logits, logits, atol=1e-10)
+    labels, mask = rng.integers(0, CLASSES, size=NODES), np.arange(NODES) % 2 == 0
+    value = loss(output, jnp.asarray(labels), jnp.asarray(mask), HPARAMS)
+    expected = reference.cross_entropy(logits, labels, mask) + penalty
+    np.testing.assert_allclose(value, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("cheb", {"degree": 1}),
+        pytest.param("cheb", {"degree": 3}, marks=pytest.mark.slow),
+        pytest.param("fagcn", {"depth": 1, "epsilon": 1.0}, marks=pytest.mark.slow),
+        pytest.param("fagcn", {"depth": 3}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_layers_and_orders_are_traced(kind, changes):
+    stored, x = make_features()
+    config, inputs, params = build(kind, stored)
+    hparams = jax.tree.map(jnp.asarray, HPARAMS._replace(**changes))
+    output = jitted_apply(params, inputs, hparams, config=config)
+    full = numpy_masks(Masks(), x, stored, inputs.filter_op.senders.shape[0])
+    expected, _ = naive(kind, params, inputs, x, full, HPARAMS._replace(**changes))
+    np.testing.assert_allclose(output.logits, expected, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_layers_that_no_run_has_are_skipped():
+    """Their parameters may be anything, even not a number."""
+    config, inputs, params = build("fagcn", make_features()[0])
+    expected = apply(params, inputs, HPARAMS, config=config).logits
+    bias = params.maps.gates.bias.at[2].set(jnp.nan)
+    gates = params.maps.gates._replace(bias=bias)
+    spoilt = params._replace(maps=params.maps._replace(gates=gates))
+
+    def total(params, max_depth):
+        settings = {"config": config, "max_depth": max_depth}
+        return jnp.sum(apply(params, inputs, HPARAMS, **settings).logits)
+
+    gradient = jax.jit(jax.grad(total))(spoilt, jnp.asarray(2))
+    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(gradient))
+    np.testing.assert_allclose(total(spoilt, 2), jnp.sum(expected))
+
+
+CLOSED = {
+    "appnp": lambda a, x: reference.appnp_closed(a, x, 0.4),
+    "gnn-lf": lambda a, x: reference.gnn_lf_closed(a, x, 0.4, 0.7),
+    "gnn-hf": lambda a, x: reference.gnn_hf_closed(a, x, 0.4, 0.6),
+}
+PUBLISHED = {
+    "appnp": lambda a, x, order: reference.appnp(a, x, order, 0.4),
+    "gnn-lf": lambda a, x, order: reference.gnn_lf(a, x, order, 0.4, 0.7),
+    "gnn-hf": lambda a, x, order: reference.gnn_hf(a, x, order, 0.4, 0.6),
+}
+
+
+@pytest.mark.parametrize("kind", PUBLISHED)
+def test_fixed_filters_are_their_iterations(kind, rng):
+    x, op = rng.normal(size=(NODES, 2)), a_tilde(GRAPH)
+    for order in (1, 2, 10):
+        config = BaselineConfig(kind=kind, order=order)
+        weights = filter_weights(HPARAMS, config=config)
+        assert len(weights) == order + (1 if kind == "appnp" else 2)
+        ours = shared_filter(op, jnp.asarray(x), weights, monomial)
+        expected = PUBLISHED[kind](op.to_dense(), x, order)
+        np.testing.assert_allclose(ours, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", CLOSED)
+def test_iterations_reach_the_closed_form(kind, rng):
+    x, op = rng.normal(size=(NODES, 2)), a_tilde(GRAPH)
+    expected = CLOSED[kind](op.to_dense(), x)
+    errors = []
+    for order in (5, 60):
+        weights = filter_weights(HPARAMS, config=BaselineConfig(kind=kind, order=order))
+        ours = shared_filter(op, jnp.asarray(x), weights, monomial)
+        errors.append(np.abs(ours - expected).max())
+    assert errors[0] > 1e-3
+    assert errors[1] < 1e-10
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1.0])
+def test_coefficients_of_appnp_sum_to_one(alpha):
+    hparams = HPARAMS._replace(alpha=alpha)
+    weights = filter_weights(hparams, config=MODELS["appnp"])
+    np.testing.assert_allclose(jnp.sum(weights), 1)
+    np.testing.assert_allclose(response(weights, jnp.zeros(1), monomial), [1])
+
+
+def test_other_models_have_no_fixed_filter():
+    with pytest.raises(ValueError, match="config must be that of appnp, .*, got 'gcn'"):
+        filter_weights(HPARAMS, config=MODELS["gcn"])
+
+
+@pytest.mark.slow
+def test_gcn_is_two_dense_products():
+    stored, x = make_features()
+    config, inputs, params = build("gcn", stored)
+    (w1, b1), (w2, b2) = jax.tree.map(np.asarray, params.maps)
+    op = a_tilde(GRAPH).to_dense()
+    expected = op @ np.maximum(op @ x @ w1 + b1, 0) @ w2 + b2
+    logits = jitted_apply(params, inputs, HPARAMS, config=config).logits
+    np.testing.assert_allclose(logits, expected, atol=1e-12)
+
+
+def test_attention_rows_sum_to_one(rng):
+    op = a_tilde(GRAPH)
+    x = jnp.asarray(10 * rng.normal(size=(NODES, 3, 2)))
+    a = jnp.asarray(rng.normal(size=(2, 3, 2)))
+    weights = np.asarray(attention(op, x, *a))
+    assert np.all(weights > 0)
+    for head in weights.T:
+        sums = np.bincount(op.receivers, weights=head, minlength=NODES)
+        np.testing.assert_allclose(sums, 1)
+
+
+def test_fagcn_with_open_gates_is_a_hat_x():
+    stored, x = make_features()
+    config, inputs, params = build("fagcn", stored)
+    ends, gates = params.maps
+    closed = jax.tree.map(jnp.zeros_like, gates)
+    open_gates = closed._replace(bias=jnp.full_like(gates.bias, 100.0))
+    params = params._replace(maps=params.maps._replace(gates=open_gates))
+    hparams = HPARAMS._replace(epsilon=0.0, depth=1)
+    logits = jitted_apply(params, inputs, hparams, config=config).logits
+    (w1, b1), (w2, b2) = jax.tree.map(np.asarray, ends)
+    expected = a_hat(GRAPH).to_dense() @ np.maximum(x @ w1 + b1, 0) @ w2 + b2
+    np.testing.assert_allclose(logits, expected, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_pa_gnn_starts_as_gpr():
+    stored, _ = make_features()
+    config, dsf_config = small("pa-gnn"), MODELS["gpr"]
+    dsf_config = dataclasses.replace(dsf_config, order=3, hidden=6)
+    inputs = make_inputs(GRAPH, stored, X_POS, config)
+    key = jax.random.key(0)
+    params = init(key, inputs, HPARAMS, config=config, num_classes=CLASSES)
+    assert not np.any(offsets(params.local, inputs))
+    base = init_dsf(key, inputs, HPARAMS, config=dsf_config, num_classes=CLASSES)
+    base = base._replace(gamma=params.gamma, **params.maps._asdict())
+    ours = apply(params, inputs, HPARAMS, config=config)
+    theirs = apply_dsf(base, inputs, HPARAMS, config=dsf_config)
+    np.testing.assert_allclose(ours.logits, theirs.logits, atol=1e-12)
+    assert ours.penalty == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradient_equals_finite_differences(kind, rng):
+    """Along a random direction, in training mode."""
+    config, inputs, params = build(kind, make_features()[0])
+    masks = jitted_masks(jax.random.key(5), params, inputs, HPARAMS, config=config)
+    labels = jnp.asarray(rng.integers(0, CLASSES, size=NODES))
+    direction = jax.tree.map(
+        lambda leaf: jnp.asarray(rng.normal(size=leaf.shape)), params
+    )
+
+    @jax.jit
+    @jax.value_and_grad
+    def value(step):
+        moved = jax.tree.map(lambda p, d: p + step * d, params, direction)
+        output = apply(moved, inputs, HPARAMS, config=config, masks=masks)
+        return loss(output, labels, labels >= 0, HPARAMS)
+
+    _, slope = value(0.0)
+    h = 1e-6
+    difference = (value(h)[0] - value(-h)[0]) / (2 * h)
+    np.testing.assert_allclose(slope, difference, rtol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_lanes_equal_a_loop(kind):
+    """Runs side by side, gradients too, each with its own settings and masks."""
+    stored, _ = make_features()
+    config, inputs, _ = build(kind, stored)
+    runs = [build(kind, stored, seed=seed)[2] for seed in range(3)]
+    settings = [
+        HPARAMS._replace(
+            alpha=0.2 + 0.1 * i, depth=i + 1, degree=i + 1, epsilon=0.1 * i
+        )
+        for i in range(3)
+    ]
+    keys = jax.random.split(jax.random.key(7), 3)
+
+    @partial(jax.value_and_grad, has_aux=True)
+    def run(params, hparams, key):
+        masks = draw_masks(key, params, inputs, hparams, config=config)
+        output = apply(params, inputs, hparams, config=config, masks=masks)
+        labels = jnp.arange(NODES) % CLASSES
+        return loss(output, labels, labels > 0, hparams), output.logits
+
+    def stack(trees):
+        return jax.tree.map(lambda *leaves: jnp.stack(jnp.asarray(leaves)), *trees)
+
+    together = jax.jit(jax.vmap(run))(stack(runs), stack(settings), keys)
+    alone = jax.jit(run)
+    for i in range(3):
+        one = alone(runs[i], jax.tree.map(jnp.asarray, settings[i]), keys[i])
+        jax.tree.map(
+            lambda a, b, i=i: np.testing.assert_allclose(a[i], b, atol=1e-10),
+            together,
+            one,
+        )
+
+
+@pytest.mark.parametrize("kind", ["gat", pytest.param("fagcn", marks=pytest.mark.slow)])
+def test_no_array_has_a_row_and_column_per_node(kind):
+    nodes = 301  # no width, and no number of edges
+    edges = np.random.default_rng(0).integers(0, nodes, size=(500, 2))
+    graph = Graph.from_edges(edges, num_nodes=nodes)
+    config = small(kind)
+    features = jnp.ones((nodes, FEATURES))
+    inputs = make_inputs(graph, features, jnp.zeros((2, nodes, 32)), config)
+    keys = jax.random.split(jax.random.key(0), 2)
+
+    def run(key):
+        params = init(key, inputs, HPARAMS, config=config, num_classes=CLASSES)
+
+        def total(params):
+            return jnp.sum(apply(params, inputs, HPARAMS, config=config).logits)
+
+        return jax.grad(total)(params)
+
+    text = jax.jit(jax.vmap(run)).lower(keys).as_text()
+    assert f"{nodes}x" in text
+    assert f"{nodes}x{nodes}" not in text
+
+
+def test_netmf_equals_a_dense_factorisation():
+    graph = GRAPHS["random"]
+    matrix = reference.netmf_matrix(graph.to_scipy().toarray(), 3, 2)
+    embedding = netmf(graph, width=4, window=3, negatives=2)
+    u, s, _ = np.linalg.svd(matrix)
+    expected = u[:, :4] * np.sqrt(s[:4])
+    for column, other in zip(embedding.T, expected.T, strict=True):
+        np.testing.assert_allclose(np.abs(column), np.abs(other), atol=1e-8)
+        assert column[np.argmax(np.abs(column))] > 0
+    again = netmf(graph, width=4, window=3, negatives=2)
+    np.testing.assert_array_equal(embedding, again)
+
+
+def test_netmf_in_blocks_of_rows(monkeypatch):
+    graph = GRAPHS["random"]
+    whole = netmf(graph, width=4)
+    monkeypatch.setattr("dsf_jax.netmf._BLOCK", 7)
+    np.testing.assert_allclose(netmf(graph, width=4), whole, atol=1e-8)
+
+
+def test_netmf_of_any_graph(graph):
+    """Isolated nodes have no row, small graphs fewer columns."""
+    embedding = netmf(graph, width=5)
+    assert embedding.shape == (graph.num_nodes, 5)
+    assert np.all(np.isfinite(embedding))
+    isolated = np.diff(graph.to_scipy().indptr) == 0
+    np.testing.assert_allclose(embedding[isolated], 0, atol=1e-12)
+
+
+def test_rates_of_the_groups():
+    hparams = HyperParams(lr=1, lr_gamma=2, lr_pos=3, decay=4, decay_gamma=5)
+    groups = model_of(MODELS["pa-gnn"]).groups(hparams._replace(decay_pos=6))
+    assert groups == ((1, 4), (2, 5), (3, 6))
+    assert model_of(MODELS["gcn"]) is model_of(BaselineConfig(kind="gcn"))
+
+
+def test_spaces_are_within_reach_of_the_programs():
+    assert set(KINDS) <= set(SPACES)
+    assert max(SPACES["cheb"]["degree"][1]) == MODELS["cheb"].order
+    assert SPACES["fagcn"]["depth"][2] == MODELS["fagcn"].layers
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "gcn", "hidden": 0}, "hidden must be at least 1, got 0"),
+        ({"kind": "gat", "heads": 7}, "hidden must be a multiple of heads, got 64"),
+    ],
+)
+def test_bad_configs_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        BaselineConfig(**changes)
