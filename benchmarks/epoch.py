@@ -19,7 +19,7 @@ import numpy as np
 from common import note, print_case, print_environment, time_calls
 
 from dsf_jax import MODELS, Dataset, a_tilde, load_dataset, make_dataset, make_splits
-from dsf_jax.evaluate import prepare
+from dsf_jax.evaluation import prepare
 from dsf_jax.grid import choose_lanes, run_grid, use_all_cores
 from dsf_jax.presets import preset
 from dsf_jax.train import TrainConfig, TrainData, grid_jobs

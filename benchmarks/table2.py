@@ -20,7 +20,7 @@ import jax
 from common import note, print_case
 
 from dsf_jax.catalog import load_dataset
-from dsf_jax.evaluate import evaluate
+from dsf_jax.evaluation import evaluate
 from dsf_jax.grid import Progress, use_all_cores
 from dsf_jax.presets import preset, settings_from_json
 from dsf_jax.records import to_json

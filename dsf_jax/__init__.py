@@ -20,6 +20,7 @@ from dsf_jax.catalog import (
 from dsf_jax.correlation import Correlation
 from dsf_jax.datasets import Dataset, Source, make_dataset
 from dsf_jax.dropout import Masks, draw_masks
+from dsf_jax.evaluation import evaluate, prepare
 from dsf_jax.features import SparseFeatures
 from dsf_jax.filters import (
     basis_terms,
@@ -31,6 +32,13 @@ from dsf_jax.filters import (
     shared_filter,
 )
 from dsf_jax.graph import Graph
+from dsf_jax.grid import (
+    GridReport,
+    Progress,
+    choose_lanes,
+    run_grid,
+    use_all_cores,
+)
 from dsf_jax.ipe import (
     Heads,
     encode,
@@ -51,6 +59,7 @@ from dsf_jax.positional import (
     PositionalFeatures,
     positional_features,
 )
+from dsf_jax.presets import Preset, preset
 from dsf_jax.recurrence import Recurrence
 from dsf_jax.settings import (
     BACKBONES,
@@ -73,6 +82,15 @@ from dsf_jax.splits import (
     stratified_split,
 )
 from dsf_jax.synthetic import csbm, region_of, regions
+from dsf_jax.train import (
+    GridResult,
+    JobResults,
+    Jobs,
+    TrainConfig,
+    TrainData,
+    grid_jobs,
+    run_jobs,
+)
 
 __version__ = "0.1.0"
 
@@ -86,9 +104,13 @@ __all__ = [
     "Dataset",
     "Description",
     "Graph",
+    "GridReport",
+    "GridResult",
     "Heads",
     "HyperParams",
     "Inputs",
+    "JobResults",
+    "Jobs",
     "LocalWeights",
     "MODELS",
     "Masks",
@@ -97,6 +119,8 @@ __all__ = [
     "Output",
     "Params",
     "PositionalFeatures",
+    "Preset",
+    "Progress",
     "Recurrence",
     "SPACES",
     "SPLIT_KINDS",
@@ -104,6 +128,8 @@ __all__ = [
     "SparseFeatures",
     "Split",
     "SplitReport",
+    "TrainConfig",
+    "TrainData",
     "a_hat",
     "a_tilde",
     "apply",
@@ -111,6 +137,7 @@ __all__ = [
     "basis_terms",
     "bernstein",
     "chebyshev",
+    "choose_lanes",
     "class_homophily",
     "csbm",
     "cumulative_weights",
@@ -120,7 +147,9 @@ __all__ = [
     "draw_masks",
     "edge_homophily",
     "encode",
+    "evaluate",
     "evaluate_basis",
+    "grid_jobs",
     "init",
     "jacobi",
     "l_hat",
@@ -138,13 +167,18 @@ __all__ = [
     "polynomial_basis",
     "positional_features",
     "positions",
+    "prepare",
+    "preset",
     "propagate",
     "region_of",
     "regions",
     "released_jacobi",
     "report_splits",
     "response",
+    "run_grid",
+    "run_jobs",
     "shared_filter",
     "sparse_split",
     "stratified_split",
+    "use_all_cores",
 ]

@@ -17,7 +17,7 @@ from dsf_jax.cli_shared import (
     write_json_file,
 )
 from dsf_jax.datasets import Dataset
-from dsf_jax.evaluate import evaluate as run_evaluation
+from dsf_jax.evaluation import evaluate as run_evaluation
 from dsf_jax.grid import Progress
 from dsf_jax.presets import Preset, parse_setting, preset
 from dsf_jax.settings import MODELS

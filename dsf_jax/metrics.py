@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.stats
+import scipy.special
 from jax import Array
 from jaxtyping import Bool, Float, Int
 
@@ -88,7 +88,8 @@ def summarise(scores: Float[Array, " J"], is_finite: Bool[Array, " J"]) -> Summa
     mean = jnp.sum(jnp.where(is_finite, scores, 0.0)) / n
     squares = jnp.sum(jnp.where(is_finite, (scores - mean) ** 2, 0.0))
     std = jnp.sqrt(squares / (n - 1))
-    quantiles = scipy.stats.t.ppf(0.975, np.maximum(np.arange(len(scores) + 1) - 1, 1))
+    degrees = np.maximum(np.arange(len(scores) + 1) - 1, 1)
+    quantiles = scipy.special.stdtrit(degrees, 0.975)
     t = jnp.asarray(quantiles, dtype=scores.dtype)[count]
     return Summary(mean=mean, ci95=t * std / jnp.sqrt(n), std=std, num_finite=count)
 

@@ -18,7 +18,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
 from dsf_jax.datasets import Dataset
-from dsf_jax.evaluate import data_digest, environment, prepare
+from dsf_jax.evaluation import data_digest, environment, prepare
 from dsf_jax.grid import Progress, choose_lanes, run_grid
 from dsf_jax.presets import preset, settings_from_json, settings_to_json
 from dsf_jax.settings import MODELS, HyperParams

@@ -154,7 +154,7 @@ PROCESS = """
     jax.distributed.initialize(f"127.0.0.1:{sys.argv[2]}", 2, int(sys.argv[1]))
     import numpy as np
     from dsf_jax import MODELS, HyperParams, make_splits, regions
-    from dsf_jax.evaluate import prepare
+    from dsf_jax.evaluation import prepare
     from dsf_jax.grid import run_grid
     from dsf_jax.train import TrainConfig, grid_jobs, run_jobs
     assert jax.device_count() == 2 and jax.local_device_count() == 1

@@ -13,7 +13,7 @@ import pytest
 import scipy.stats
 
 from dsf_jax import HyperParams, make_splits, regions
-from dsf_jax.evaluate import data_digest, evaluate, prepare
+from dsf_jax.evaluation import data_digest, evaluate, prepare
 from dsf_jax.settings import MODELS
 from dsf_jax.train import TrainConfig, grid_jobs, run_jobs
 
