@@ -23,6 +23,7 @@ ORDER = [
     "lanes",
     "sparse",
     "locality",
+    "spectrum",
     "eigen",
     "positional",
     "features",
