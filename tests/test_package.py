@@ -46,6 +46,9 @@ ORDER = [
     "synthetic",
     "formats",
     "catalog",
+    "fit",
+    "saved",
+    "explain",
     "cli",
 ]
 
@@ -104,6 +107,13 @@ def test_readme_examples_run():
     for block in blocks:  # in one session, as a reader would
         exec(block, namespace)
     assert namespace["curves"].shape == (5, 101)
+
+
+def test_import_is_light():
+    code = "import sys, dsf_jax.cli; print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    for heavy in ("matplotlib", "sklearn", "plotly", "igraph", "networkx", "pandas"):
+        assert heavy not in loaded
 
 
 def test_evaluate_shows_version_and_names():
