@@ -17,12 +17,15 @@ from dsf_jax.catalog import (
     check_name,
     describe_dataset,
 )
+from dsf_jax.cli_explain import explain
 from dsf_jax.files import data_folder
 
 app = typer.Typer(
     no_args_is_help=True,
     help="Diverse spectral filtering: every node learns its own graph filter.",
 )
+
+app.command()(explain)
 
 
 @app.command()

@@ -49,6 +49,11 @@ ORDER = [
     "fit",
     "saved",
     "explain",
+    "layout",
+    "plots",
+    "page",
+    "report",
+    "cli_explain",
     "cli",
 ]
 
