@@ -14,11 +14,9 @@ from dsf_jax.explain import METHODS, read_filters
 from dsf_jax.fit import dataset_inputs, fit
 from dsf_jax.grid import Progress
 from dsf_jax.params import Inputs
-from dsf_jax.positional import KINDS
+from dsf_jax.presets import parse_setting, preset
 from dsf_jax.saved import Saved, load_params, save_params
-from dsf_jax.settings import BACKBONES, GAMMA_INITS, MODELS, HyperParams, ModelConfig
-
-_NAMES = {"pos_kind": KINDS, "gamma_init": GAMMA_INITS}  # settings with named values
+from dsf_jax.settings import MODELS, HyperParams, ModelConfig
 
 
 def explain(
@@ -54,7 +52,8 @@ def explain(
     """
     try:
         report = _import_report()
-        config, hparams = _model(model), parse_settings(model, settings or [])
+        config, chosen = _model(model), map(parse_setting, settings or ())
+        hparams = preset(dataset, model).hparams._replace(**dict(chosen))
         if method not in METHODS:
             raise ValueError(
                 f"--method must be one of {', '.join(METHODS)}, got {method!r}."
@@ -89,44 +88,6 @@ def explain(
     typer.echo(f"open {out / 'index.html'}")
 
 
-def parse_settings(model: str, pairs: list[str]) -> HyperParams:
-    """Hyper-parameters from NAME=VALUE; γ of BernNet starts at ones, as published.
-
-    Example:
-      >>> parse_settings("dsf-gpr-r", ["eta1=0.9", "pos_kind=lap"]).eta1
-      0.9
-    """
-    is_bern = MODELS[model].backbone == BACKBONES["bern"]
-    hparams = HyperParams(gamma_init=GAMMA_INITS.index("ones" if is_bern else "ppr"))
-    for pair in pairs:
-        name, _, text = pair.partition("=")
-        if name not in HyperParams._fields:
-            raise ValueError(
-                f"--set must name a hyper-parameter, got {name!r}; did you mean "
-                f"{_nearest(name, HyperParams._fields)!r}?"
-            )
-        hparams = hparams._replace(**{name: _parse(name, text)})
-    return hparams
-
-
-def _parse(name: str, text: str) -> float | int | bool:
-    choices = _NAMES.get(name, ())
-    if text in choices:
-        return choices.index(text)
-    if choices:
-        raise ValueError(
-            f"--set {name} must be one of {', '.join(choices)}, got {text!r}."
-        )
-    kind = type(getattr(HyperParams(), name))
-    try:
-        return {"true": True, "false": False}[text] if kind is bool else kind(text)
-    except (KeyError, ValueError) as error:
-        kinds = {bool: "true or false", int: "a whole number", float: "a number"}
-        raise ValueError(
-            f"--set {name} must be {kinds[kind]}, got {text!r}."
-        ) from error
-
-
 def _obtain(
     data: Dataset,
     config: ModelConfig,
@@ -156,19 +117,16 @@ def _obtain(
 
 def _model(name: str) -> ModelConfig:
     if name not in MODELS:
+        near = difflib.get_close_matches(name, MODELS, n=1, cutoff=0.0)[0]
         raise ValueError(
             f"--model must be one of those in MODELS, got {name!r}; did you mean "
-            f"{_nearest(name, MODELS)!r}?"
+            f"{near!r}?"
         )
     return MODELS[name]
 
 
 def _name_of(config: ModelConfig, default: str) -> str:
     return next((name for name, item in MODELS.items() if item == config), default)
-
-
-def _nearest(name: str, names: Any) -> str:
-    return difflib.get_close_matches(name, list(names), n=1, cutoff=0.0)[0]
 
 
 def _import_report() -> Any:

@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import scipy.sparse as sp
 
 from dsf_jax.datasets import Dataset
 from dsf_jax.features import SparseFeatures
 from dsf_jax.grid import Progress, run_grid
 from dsf_jax.params import Inputs, Params, make_inputs
-from dsf_jax.positional import positional_features
+from dsf_jax.positional import NUM_COLUMNS, positional_features
 from dsf_jax.settings import HyperParams, ModelConfig
 from dsf_jax.splits import make_splits
 from dsf_jax.train import TrainConfig, TrainData, grid_jobs
@@ -60,9 +61,10 @@ def dataset_inputs(
         if sp.issparse(dataset.features)
         else jnp.asarray(dataset.features, dtype=float)
     )
-    positional = positional_features(dataset.graph, cache=cache)
-    x_pos = jnp.asarray(positional.x_pos, dtype=float)
-    return make_inputs(dataset.graph, features, x_pos, config)
+    x_pos = np.zeros((2, dataset.graph.num_nodes, NUM_COLUMNS))
+    if config.uses_positions:
+        x_pos = positional_features(dataset.graph, cache=cache).x_pos
+    return make_inputs(dataset.graph, features, jnp.asarray(x_pos, float), config)
 
 
 def fit(

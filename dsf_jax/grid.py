@@ -8,6 +8,7 @@ collective for loops of another length. The results are those of
 `dsf_jax.train.run_jobs`.
 """
 
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -79,6 +80,7 @@ def run_grid(
     config: ModelConfig,
     train_config: TrainConfig,
     devices: Sequence[Any] | None = None,
+    pad_to: int = 1,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> GridReport:
     """Run every job of the queue on several devices, piece by piece.
@@ -91,6 +93,8 @@ def run_grid(
       devices: where to run; all devices by default. On a CPU one device per core, set
         by `jax.config.update("jax_num_cpu_devices", n)` before the first use of JAX,
         is faster than one device with n threads.
+      pad_to: compile for at least this many jobs, so that a shorter queue later needs
+        no new program.
       on_progress: called after every piece. What it raises ends the run.
 
     Returns:
@@ -121,7 +125,7 @@ def run_grid(
     devices = jax.devices() if devices is None else devices
     num_devices = max(min(len(devices), train_config.lanes, num_jobs), 1)
     mesh = Mesh(np.asarray(devices[:num_devices]), (_AXIS,))
-    deal = _Deal(num_jobs, num_devices)
+    deal = _Deal(num_jobs, num_devices, pad_to)
     compiled: dict[str, Any] = {
         "config": config,
         "train_config": train_config,
@@ -148,6 +152,40 @@ def run_grid(
     )
 
 
+def choose_lanes(data: TrainData, *, config: ModelConfig) -> int:
+    """Number of lanes, of all devices together, by a rule from measurements.
+
+    On a CPU lanes pay as long as the widest signal of all lanes of a device stays in
+    the cache of its core (1 MiB), and no more than four do. An accelerator takes as
+    many as fit in a quarter of its memory, up to 64 (not measured).
+
+    Example:
+      >>> from dsf_jax import MODELS, Graph, make_inputs
+      >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
+      >>> config, mask = MODELS["gpr"], jnp.ones((1, 2), dtype=bool)
+      >>> inputs = make_inputs(edge, jnp.eye(2), jnp.zeros((2, 2, 32)), config)
+      >>> data = TrainData(inputs, jnp.asarray([0, 1]), mask, mask, mask)
+      >>> choose_lanes(data, config=config) % jax.device_count()
+      0
+    """
+    num_nodes, num_features = data.inputs.features.shape
+    item = jnp.zeros(()).dtype.itemsize
+    columns = config.width if config.uses_positions else 16
+    signal = num_nodes * columns * item
+    # positions of all orders and about ten more signals, four copies of the parameters
+    total = (config.order + 10) * signal + 4 * num_features * config.hidden * item
+    device = jax.devices()[0]
+    if device.platform == "cpu":
+        most, memory = 4, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        fitting = 2 ** round(math.log2(2**20 / signal))
+        memory //= jax.device_count()
+    else:
+        most, fitting = 64, 64
+        memory = (device.memory_stats() or {}).get("bytes_limit", 2**33)
+    lanes = max(1, min(most, fitting, memory // 4 // total))
+    return int(lanes) * jax.device_count()
+
+
 def use_all_cores() -> None:
     """One JAX device per CPU core; call it before JAX is used for the first time.
 
@@ -170,11 +208,12 @@ class _Deal:
     Neighbours in a grid share their split, so this gives every device some of each.
     """
 
-    def __init__(self, num_jobs: int, num_devices: int) -> None:
+    def __init__(self, num_jobs: int, num_devices: int, pad_to: int) -> None:
         self.num_jobs = num_jobs
         jobs = np.arange(num_jobs)
         self._place = jobs % num_devices, jobs // num_devices
-        self._order = np.zeros((num_devices, -(-num_jobs // num_devices)), dtype=int)
+        length = -(-max(num_jobs, pad_to) // num_devices)
+        self._order = np.zeros((num_devices, length), dtype=int)
         self._order[self._place] = jobs
         self.counts = np.bincount(self._place[0], minlength=num_devices)
 

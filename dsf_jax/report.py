@@ -226,8 +226,8 @@ def _summary(numbers: dict[str, Any]) -> str:
     spread, share = numbers["curve_spread"], numbers["variance_share"]
     return (
         f"{numbers['nodes']:,} nodes, {numbers['edges']:,} edges. Filters of the nodes "
-        f"differ by {spread:.1%} of the shared one; {share:.0%} of the variance of their "
-        f"weights lies between the {numbers['communities']} communities of the graph."
+        f"differ by {spread:.1%} of the shared one; {share:.0%} of the variance of "
+        f"their weights lies between the {numbers['communities']} communities of the graph."
     )
 
 

@@ -1,0 +1,230 @@
+"""Table 2 of the paper: tune every model, run it on 10 splits x 10 seeds, keep all.
+
+    python benchmarks/table2.py --datasets texas chameleon --models gpr dsf-gpr-r
+    python benchmarks/table2.py --render
+
+Works through `CELLS` in order, restricted to the data sets and models that are named.
+A finished search appends its settings to `dsf_jax/tuned.jsonl`, a finished evaluation
+one record to `results/table2.jsonl`; what is there already is skipped. Searches and
+evaluations on their way keep journals in `results/unfinished`, so that a run that is
+killed goes on where it was. `--render` writes `docs/results.md` from the records.
+"""
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+from common import note, print_case
+
+from dsf_jax.catalog import load_dataset
+from dsf_jax.evaluate import evaluate
+from dsf_jax.grid import Progress, use_all_cores
+from dsf_jax.presets import preset, settings_from_json
+from dsf_jax.records import to_json
+from dsf_jax.settings import HyperParams
+from dsf_jax.tune import TuneProgress, tune
+
+ROOT = Path(__file__).parent.parent
+TUNED = ROOT / "dsf_jax" / "tuned.jsonl"
+RECORDS = ROOT / "benchmarks" / "results" / "table2.jsonl"
+UNFINISHED = ROOT / "benchmarks" / "results" / "unfinished"
+
+BASES = ("gpr", "bern", "jacobi")
+R_MODELS = tuple(f"dsf-{base}-r" for base in BASES)
+I_MODELS = tuple(f"dsf-{base}-i" for base in BASES)
+
+
+class Cell(NamedTuple):
+    """One entry of the table."""
+
+    dataset: str
+    model: str
+    trials: int = 0  # of a search; without one, the settings are those of `like`
+    search_splits: int = 3
+    like: str = ""  # model whose tuned settings are used; its own published ones if ""
+    only: tuple[str, ...] = ()  # fields that a search refines, of those of `like`
+    split_kind: str = "stratified"
+    seeds: int = 10  # with 10 splits
+
+    @property
+    def name(self) -> str:
+        """File name of what is unfinished."""
+        return f"{self.dataset}-{self.model}-{self.split_kind}"
+
+
+ABLATIONS = tuple(f"dsf-gpr-r-no-{part}" for part in ("ipe", "lgwd", "orth"))
+CELLS = (
+    *(
+        Cell(dataset, model, trials=150 if model not in I_MODELS else 50)
+        for dataset in ("texas", "wisconsin", "cornell")
+        for model in BASES + R_MODELS + I_MODELS
+    ),
+    *(
+        Cell("chameleon", model, trials=60, search_splits=2)
+        for model in BASES + R_MODELS
+    ),
+    Cell("chameleon", "dsf-gpr-i"),
+    Cell("chameleon", "dsf-bern-i"),
+    *(
+        Cell(dataset, model, trials=60, search_splits=2)
+        for dataset in ("cora", "citeseer")
+        for model in BASES + R_MODELS
+    ),
+    *(
+        Cell(dataset, model, like="dsf-gpr-r")
+        for dataset in ("texas", "chameleon")
+        for model in ABLATIONS
+    ),
+    *(
+        Cell("cora", model, trials=60, search_splits=2, split_kind="sparse")
+        for model in ("gpr", "dsf-gpr-r")
+    ),
+    Cell("chameleon", "dsf-jacobi-i", seeds=1),
+    *(
+        Cell(
+            dataset,
+            "dsf-gpr-i",
+            trials=10,
+            search_splits=1,
+            like="dsf-gpr-r",
+            only=("eta2",),
+            seeds=1,
+        )
+        for dataset in ("cora", "citeseer")
+    ),
+)
+
+
+def run_cell(cell: Cell) -> None:
+    """Search if there is no result of one yet, evaluate, append the record."""
+    dataset = load_dataset(cell.dataset)
+    UNFINISHED.mkdir(parents=True, exist_ok=True)
+    hparams, source = _settings(cell)
+    if cell.trials and _find(TUNED, cell) is None:
+        note(f"{cell.name}: {cell.trials} trials")
+        space = {field: ("step", 0.1, 1.0, 0.1) for field in cell.only} or None
+        storage = UNFINISHED / f"{cell.name}.study"
+        found = tune(
+            dataset,
+            cell.model,
+            num_trials=cell.trials,
+            num_splits=cell.search_splits,
+            split_kind=cell.split_kind,
+            storage=storage,
+            base=hparams,
+            space=space,
+            on_progress=_every(20, _show_search),
+        )
+        source = (
+            f"{found['trials']} trials on {found['num_splits']} {cell.split_kind} "
+            f"splits, {found['date']}"
+        )
+        _append(TUNED, found | {"source": source})
+        storage.unlink()
+        hparams = settings_from_json(found["settings"])
+    elif cell.trials:
+        row = _find(TUNED, cell)
+        assert row is not None
+        hparams, source = settings_from_json(row["settings"]), row["source"]
+    note(f"{cell.name}: 10 splits x {cell.seeds} seeds")
+    journal = UNFINISHED / f"{cell.name}.journal"
+    record = evaluate(
+        dataset,
+        cell.model,
+        hparams,
+        num_seeds=cell.seeds,
+        split_kind=cell.split_kind,
+        journal=journal,
+        on_progress=_every(20, _show_runs),
+    )
+    _append(RECORDS, record | {"settings_source": source})
+    journal.unlink()
+    print_case(
+        **{key: record[key] for key in ("dataset", "model", "split_kind", "mean")},
+        ci95=record["ci95"],
+        seconds=record["seconds"],
+    )
+
+
+def _settings(cell: Cell) -> tuple[HyperParams, str]:
+    """Settings to begin with: those of the model that is named, or published ones."""
+    if cell.like:
+        row = _find(TUNED, cell._replace(model=cell.like))
+        if row is None:
+            raise SystemExit(f"{cell.name} needs {cell.like} on {cell.dataset} first")
+        return settings_from_json(row["settings"]), f"as {cell.like}: {row['source']}"
+    found = preset(cell.dataset, cell.model)
+    return found.hparams, found.source
+
+
+def _find(file: Path, cell: Cell) -> dict[str, Any] | None:
+    """The row of a cell, if it is finished."""
+    for row in read_rows(file):
+        keys = (row["dataset"], row["model"], row["split_kind"])
+        if keys == (cell.dataset, cell.model, cell.split_kind):
+            return row
+    return None
+
+
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    """Rows of a file of JSON lines; none if it does not exist."""
+    if not file.exists():
+        return []
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def _append(file: Path, row: dict[str, Any]) -> None:
+    with file.open("a") as stream:
+        stream.write(to_json(row) + "\n")
+
+
+def _every(seconds: float, show: Callable[[Any], None]) -> Callable[[Any], None]:
+    """A callback that shows only now and then."""
+    last = -seconds
+
+    def callback(progress: Any) -> None:
+        nonlocal last
+        now = progress.grid.seconds if hasattr(progress, "grid") else progress.seconds
+        if now < last or now >= last + seconds:
+            last = now
+            show(progress)
+
+    return callback
+
+
+def _show_search(progress: TuneProgress) -> None:
+    note(
+        f"  {progress.num_done}/{progress.num_trials} trials, best "
+        f"{progress.best_val:.2f}"
+    )
+
+
+def _show_runs(progress: Progress) -> None:
+    note(
+        f"  {progress.num_done}/{progress.num_jobs} runs, "
+        f"{progress.seconds_left:.0f} s left"
+    )
+
+
+def main() -> None:
+    """Parse the arguments and work through the cells."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--datasets", nargs="+")
+    parser.add_argument("--models", nargs="+")
+    arguments = parser.parse_args()
+    use_all_cores()
+    for cell in CELLS:
+        if arguments.datasets and cell.dataset not in arguments.datasets:
+            continue
+        if arguments.models and cell.model not in arguments.models:
+            continue
+        if _find(RECORDS, cell) is None:
+            run_cell(cell)
+            jax.clear_caches()
+
+
+if __name__ == "__main__":
+    main()

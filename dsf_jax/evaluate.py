@@ -1,0 +1,252 @@
+"""From a data set and a model to mean and interval: the evaluation of the paper.
+
+Splits x seeds are one queue (`dsf_jax.grid`). The result is a record: a dictionary that
+JSON can hold, with the scores of every run and all that they depend on.
+"""
+
+import datetime
+import importlib.metadata
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse as sp
+
+from dsf_jax.datasets import Dataset
+from dsf_jax.features import SparseFeatures
+from dsf_jax.grid import GridReport, Progress, choose_lanes, run_grid
+from dsf_jax.metrics import summarise
+from dsf_jax.params import make_inputs
+from dsf_jax.positional import positional_features
+from dsf_jax.presets import settings_to_json
+from dsf_jax.records import Journal, digest
+from dsf_jax.settings import MODELS, HyperParams
+from dsf_jax.splits import Split, make_splits
+from dsf_jax.train import Jobs, TrainConfig, TrainData, grid_jobs
+
+# what a journal keeps of a job, and a record of all of them
+_SCORES = ("test", "val")
+_COUNTS = ("best_epoch", "epochs_run")
+_LOSSES = ("train_loss", "val_loss")  # NaN where a run diverged
+
+
+def prepare(dataset: Dataset, splits: Split, *, model: str) -> TrainData:
+    """A data set as the engine takes it; positional features are computed or cached.
+
+    Args:
+      dataset: from `load_dataset` or `make_dataset`.
+      splits: from `make_splits`, masks [S, N].
+      model: a name in `MODELS`.
+
+    Returns:
+      Arrays on the default device.
+
+    Example:
+      >>> from dsf_jax import make_splits, regions
+      >>> dataset = regions(60)
+      >>> prepare(dataset, make_splits(dataset), model="gpr").train.shape
+      (10, 60)
+    """
+    config = MODELS[model]
+    is_sparse = sp.issparse(dataset.features)
+    x = dataset.features
+    features = SparseFeatures.from_scipy(x) if is_sparse else jnp.asarray(x, float)
+    num_nodes = dataset.graph.num_nodes
+    x_pos = np.zeros((2, num_nodes, 32))
+    if config.uses_positions:
+        x_pos = positional_features(dataset.graph).x_pos
+    return TrainData(
+        make_inputs(dataset.graph, features, jnp.asarray(x_pos, float), config),
+        jnp.asarray(dataset.labels, jnp.int32),
+        *map(jnp.asarray, splits),
+    )
+
+
+def evaluate(
+    dataset: Dataset,
+    model: str,
+    hparams: HyperParams,
+    *,
+    num_splits: int = 10,
+    num_seeds: int = 10,
+    split_kind: str = "stratified",
+    seed: int = 0,
+    epochs: int = 1000,
+    patience: int = 100,
+    lanes: int | None = None,
+    journal: Path | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> dict[str, Any]:
+    """Train and test on splits x seeds.
+
+    Args:
+      dataset: from `load_dataset` or `make_dataset`.
+      model: a name in `MODELS`.
+      hparams: settings, the same for all runs.
+      num_splits: S.
+      num_seeds: R.
+      split_kind: one of `SPLIT_KINDS`.
+      seed: of the first split, and of the runs.
+      epochs: most updates of a run.
+      patience: epochs without a better validation score before a run ends.
+      lanes: runs side by side; chosen by `choose_lanes` if not given.
+      journal: file that keeps finished runs; the next call with it runs the others.
+      on_progress: called about once a second.
+
+    Returns:
+      The record, scores in percent: `dataset, model, metric, mean, ci95, std,
+      num_finite, test, val, best_epoch, epochs_run, is_finite` (S x R), `settings,
+      split_kind, seed, data_digest, split_digest, seconds, compile_seconds, lanes,
+      occupancy, versions, device, date` and more.
+
+    Example:
+      >>> from dsf_jax import regions
+      >>> settings = HyperParams(f_p=4)
+      >>> few = {"num_splits": 2, "num_seeds": 1, "epochs": 3, "lanes": 1}
+      >>> record = evaluate(regions(60), "gpr", settings, **few)
+      >>> np.shape(record["test"]), record["interval"]
+      ((2, 1), 'student-t')
+    """
+    splits = make_splits(dataset, kind=split_kind, num_splits=num_splits, seed=seed)
+    data = prepare(dataset, splits, model=model)
+    config = MODELS[model]
+    jobs = grid_jobs(hparams, num_splits=num_splits, num_seeds=num_seeds, seed=seed)
+    train_config = TrainConfig(
+        num_classes=dataset.num_classes,
+        epochs=epochs,
+        patience=patience,
+        lanes=choose_lanes(data, config=config) if lanes is None else lanes,
+        metric=dataset.metric,
+    )
+    what = {
+        "dataset": dataset.name,
+        "model": model,
+        "metric": dataset.metric,
+        "settings": settings_to_json(hparams),
+        "split_kind": split_kind,
+        "num_splits": num_splits,
+        "num_seeds": num_seeds,
+        "seed": seed,
+        "epochs": epochs,
+        "patience": patience,
+        "data_digest": data_digest(dataset),
+        "split_digest": digest(*splits),
+    }
+    memory = Journal(journal, what) if journal is not None else None
+    finished, report = _run_missing(
+        jobs, data, config, train_config, memory, on_progress
+    )
+    return (
+        what
+        | _scores(finished, (num_splits, num_seeds))
+        | {
+            "lanes": train_config.lanes,
+            "seconds": report.seconds if report else 0.0,
+            "compile_seconds": report.compile_seconds if report else 0.0,
+            "occupancy": float(report.occupancy.overall) if report else 1.0,
+            "occupancy_while_queued": (
+                float(report.occupancy.while_queued) if report else 1.0
+            ),
+            **environment(),
+        }
+    )
+
+
+def data_digest(dataset: Dataset) -> str:
+    """SHA-256 of graph, features and labels as they are used.
+
+    Example:
+      >>> from dsf_jax import regions
+      >>> data_digest(regions(60)) == data_digest(regions(60, seed=1))
+      False
+    """
+    x, graph = sp.csr_array(dataset.features), dataset.graph
+    parts = (graph.senders, graph.receivers, x.data, x.indices, x.indptr)
+    return digest(*parts, dataset.labels)
+
+
+def environment() -> dict[str, Any]:
+    """Versions, device and date, for records.
+
+    Example:
+      >>> sorted(environment())
+      ['date', 'device', 'num_devices', 'versions']
+    """
+    return {
+        "versions": {
+            "dsf_jax": importlib.metadata.version("dsf-jax"),
+            "jax": jax.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "device": jax.devices()[0].device_kind,
+        "num_devices": jax.device_count(),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+    }
+
+
+def _run_missing(
+    jobs: Jobs,
+    data: TrainData,
+    config: Any,
+    train_config: TrainConfig,
+    journal: Journal | None,
+    on_progress: Callable[[Progress], None] | None,
+) -> tuple[dict[int, dict[str, Any]], GridReport | None]:
+    """Results of all jobs; those of the journal are not run again."""
+    finished = {} if journal is None else dict(journal.finished)
+    num_jobs = jobs.split.shape[0]
+    missing = np.setdiff1d(np.arange(num_jobs), list(finished))
+    if len(missing) == 0:
+        return finished, None
+
+    def report(progress: Progress) -> None:
+        results = progress.results._asdict()
+        new = {
+            int(missing[job]): {
+                name: results[name][i].item()
+                for name in (*_SCORES, *_COUNTS, *_LOSSES, "is_finite")
+            }
+            for i, job in enumerate(progress.finished)
+        }
+        finished.update(new)
+        if journal is not None:
+            journal.append(new)
+        if on_progress is not None:
+            on_progress(progress)
+
+    result = run_grid(
+        jax.tree.map(lambda leaf: leaf[missing], jobs),
+        data,
+        config=config,
+        train_config=train_config,
+        on_progress=report,
+    )
+    return finished, result
+
+
+def _scores(
+    finished: dict[int, dict[str, Any]], shape: tuple[int, int]
+) -> dict[str, Any]:
+    """Mean, interval, and tables [S, R]; scores in percent."""
+
+    def table(name: str) -> np.ndarray:
+        values = [finished[job][name] for job in range(len(finished))]
+        return np.asarray(values).reshape(shape)
+
+    test, is_finite = 100 * table("test"), table("is_finite")
+    summary = summarise(jnp.asarray(test.ravel()), jnp.asarray(is_finite.ravel()))
+    return {
+        "mean": float(summary.mean),
+        "ci95": float(summary.ci95),
+        "std": float(summary.std),
+        "interval": "student-t",
+        "num_finite": int(summary.num_finite),
+        **{name: (100 * table(name)).round(4).tolist() for name in _SCORES},
+        **{name: table(name).tolist() for name in (*_COUNTS, *_LOSSES)},
+        "is_finite": is_finite.tolist(),
+    }

@@ -1,0 +1,288 @@
+"""Hyper-parameter search: Optuna asks, one compiled program answers.
+
+All settings are traced, so a study compiles once. Trials are asked for in batches whose
+jobs (trial x split) share the lanes; a trial is told as soon as its last job has ended,
+so a study that is killed resumes from its storage with every finished trial.
+"""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optuna
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+
+from dsf_jax.datasets import Dataset
+from dsf_jax.evaluate import data_digest, environment, prepare
+from dsf_jax.grid import Progress, choose_lanes, run_grid
+from dsf_jax.presets import preset, settings_from_json, settings_to_json
+from dsf_jax.settings import MODELS, HyperParams
+from dsf_jax.spaces import Space, complete, space_of
+from dsf_jax.splits import make_splits
+from dsf_jax.train import Jobs, TrainConfig, TrainData
+
+BATCH = 10  # trials that are asked for together
+PAD_JOBS = 100  # so that an evaluation on 10 splits x 10 seeds is the same program
+
+
+class TuneProgress(NamedTuple):
+    """What is known of a study on its way.
+
+    Example:
+      >>> TuneProgress._fields
+      ('num_done', 'num_trials', 'best_val', 'best', 'grid')
+    """
+
+    num_done: int  # finished trials
+    num_trials: int
+    best_val: float  # mean validation score of the best one; NaN before the first
+    best: dict[str, Any]  # its settings
+    grid: Progress  # of the batch
+
+
+def tune(
+    dataset: Dataset,
+    model: str,
+    *,
+    num_trials: int,
+    storage: Path,
+    num_splits: int = 3,
+    split_kind: str = "stratified",
+    seed: int = 0,
+    epochs: int = 1000,
+    patience: int = 100,
+    lanes: int | None = None,
+    base: HyperParams | None = None,
+    space: Space | None = None,
+    on_progress: Callable[[TuneProgress], None] | None = None,
+) -> dict[str, Any]:
+    """Search the space of a model for the best mean validation score.
+
+    The first trial has the settings that `evaluate` would use (published or tuned
+    before, where they exist), moved into the ranges of the space. Each trial runs once
+    on each of the first splits.
+
+    Args:
+      dataset: from `load_dataset` or `make_dataset`.
+      model: a name in `SPACES`, or an ablation of one.
+      num_trials: finished trials to reach; those in the storage count.
+      storage: journal file of the study; a file that exists is resumed.
+      num_splits: splits per trial.
+      split_kind: one of `SPLIT_KINDS`.
+      seed: of the first split, the runs and the sampler.
+      epochs: most updates of a run.
+      patience: epochs without a better validation score before a run ends.
+      lanes: runs side by side; chosen by `choose_lanes` if not given.
+      base: values of what is not searched, and of the first trial; by default those
+        that `evaluate` would use.
+      space: what is searched; by default `space_of(model)`.
+      on_progress: called about once a second.
+
+    Returns:
+      The best settings with what they were chosen by: `dataset, model, settings, val,
+      trials, vals` (of every trial)`, num_splits, split_kind, seed, epochs, patience,
+      data_digest` and the versions.
+
+    Raises:
+      ValueError: if the storage is of another study.
+
+    Example:
+      >>> import tempfile
+      >>> from dsf_jax import regions
+      >>> few = {"num_trials": 1, "num_splits": 1, "epochs": 2, "lanes": 1}
+      >>> file = Path(tempfile.mkdtemp()) / "study"
+      >>> tune(regions(60), "gpr", storage=file, **few)["trials"]
+      1
+    """
+    what = {
+        "dataset": dataset.name,
+        "model": model,
+        "num_splits": num_splits,
+        "split_kind": split_kind,
+        "seed": seed,
+        "epochs": epochs,
+        "patience": patience,
+        "data_digest": data_digest(dataset),
+    }
+    study = _open_study(storage, what)
+    num_masks = num_splits if split_kind == "fixed" else max(num_splits, 10)
+    splits = make_splits(dataset, kind=split_kind, num_splits=num_masks, seed=seed)
+    data = prepare(dataset, splits, model=model)
+    train_config = TrainConfig(
+        num_classes=dataset.num_classes,
+        epochs=epochs,
+        patience=patience,
+        lanes=choose_lanes(data, config=MODELS[model]) if lanes is None else lanes,
+        metric=dataset.metric,
+    )
+    search = _Search(
+        study=study,
+        base=preset(dataset.name, model, split_kind).hparams if base is None else base,
+        space=space_of(model) if space is None else space,
+        data=data,
+        configs={"config": MODELS[model], "train_config": train_config},
+        key=jax.random.key(seed),
+        num_splits=num_splits,
+        num_trials=num_trials,
+    )
+    _enqueue_first(search)
+    while (num_left := num_trials - _num_done(study)) > 0:
+        trials = [study.ask() for _ in range(min(BATCH, num_left))]
+        _run_batch(search, trials, on_progress)
+    best = study.best_trial
+    return what | {
+        "settings": best.user_attrs["settings"],
+        "val": best.value,
+        "trials": _num_done(study),
+        "vals": [round(v, 3) for t in study.trials if (v := t.value) is not None],
+        **environment(),
+    }
+
+
+class _Search(NamedTuple):
+    study: optuna.Study
+    base: HyperParams
+    space: Space
+    data: TrainData
+    configs: dict[str, Any]
+    key: Any
+    num_splits: int
+    num_trials: int
+
+
+def _open_study(storage: Path, what: dict[str, Any]) -> optuna.Study:
+    """The study of a file, new or resumed; a file of another study is refused."""
+    storage.parent.mkdir(parents=True, exist_ok=True)
+    lock = JournalFileOpenLock(str(storage))
+    with warnings.catch_warnings():
+        # batches need the constant liar; both options have been experimental for years
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        sampler = optuna.samplers.TPESampler(
+            seed=what["seed"],
+            multivariate=True,
+            constant_liar=True,
+            n_startup_trials=20,
+        )
+        study = optuna.create_study(
+            study_name="dsf-jax",
+            storage=JournalStorage(JournalFileBackend(str(storage), lock_obj=lock)),
+            sampler=sampler,
+            direction="maximize",
+            load_if_exists=True,
+        )
+    known = study.user_attrs
+    for name, value in what.items():
+        if known and known.get(name) != value:
+            raise ValueError(
+                f"storage must be of the same study, got {str(storage)!r} with {name} "
+                f"= {known.get(name)!r} instead of {value!r}; name another file."
+            )
+        study.set_user_attr(name, value)
+    if study.trials:  # a resumed study must not draw its first trials again
+        sampler.reseed_rng()
+    return study
+
+
+def _enqueue_first(search: _Search) -> None:
+    """Known settings first; trials that a kill interrupted again."""
+    study, state = search.study, optuna.trial.TrialState
+    if not study.trials:
+        study.enqueue_trial(_within(search.space, search.base))
+    for trial in study.get_trials(states=(state.RUNNING,)):
+        study.tell(trial.number, state=state.FAIL)
+        study.enqueue_trial(trial.params)
+
+
+def _within(space: Space, hparams: HyperParams) -> dict[str, Any]:
+    """Settings as values of a trial, moved into the ranges of the space."""
+    values = {}
+    for field, value in settings_to_json(hparams).items():
+        kind, *rule = space.get(field, ("same",))
+        if kind == "choice" and value in rule[0]:
+            values[field] = value
+        elif kind in ("log", "uniform", "step"):
+            values[field] = min(max(value, rule[0]), rule[1])
+    return values
+
+
+def _suggest(trial: optuna.Trial, space: Space) -> dict[str, Any]:
+    """Settings of a trial, in their JSON form."""
+    chosen: dict[str, Any] = {}
+    for field, (kind, *rule) in space.items():
+        if kind == "log":
+            chosen[field] = trial.suggest_float(field, *rule, log=True)
+        elif kind == "uniform":
+            chosen[field] = trial.suggest_float(field, *rule)
+        elif kind == "choice":
+            chosen[field] = trial.suggest_categorical(field, *rule)
+        elif kind == "step" and isinstance(rule[0], int):
+            chosen[field] = trial.suggest_int(field, rule[0], rule[1], step=rule[2])
+        elif kind == "step":
+            value = trial.suggest_float(field, rule[0], rule[1], step=rule[2])
+            chosen[field] = round(value, 9)
+    return complete(space, chosen)
+
+
+def _run_batch(
+    search: _Search,
+    trials: list[optuna.Trial],
+    on_progress: Callable[[TuneProgress], None] | None,
+) -> None:
+    """Run the trials on all splits, and tell each one when its last job has ended."""
+    base = settings_to_json(search.base)
+    settings = [base | _suggest(trial, search.space) for trial in trials]
+    for trial, chosen in zip(trials, settings, strict=True):
+        trial.set_user_attr("settings", chosen)
+    scores = np.full((len(trials), search.num_splits), np.nan)
+
+    def report(progress: Progress) -> None:
+        results = progress.results
+        scores.flat[progress.finished] = np.where(results.is_finite, results.val, 0.0)
+        for i in np.unique(progress.finished // search.num_splits):
+            if not np.isnan(scores[i]).any():
+                search.study.tell(trials[i], 100 * float(scores[i].mean()))
+        if on_progress is not None:
+            on_progress(_progress(search, progress))
+
+    run_grid(
+        _jobs(search, [trial.number for trial in trials], settings),
+        search.data,
+        **search.configs,
+        pad_to=PAD_JOBS,
+        on_progress=report,
+    )
+
+
+def _jobs(search: _Search, numbers: list[int], settings: list[dict[str, Any]]) -> Jobs:
+    """Every trial on every split; a key for each, whatever the batch."""
+    hparams = [settings_from_json(chosen) for chosen in settings]
+    trial_keys = [jax.random.fold_in(search.key, number) for number in numbers]
+    split = jnp.arange(search.num_splits, dtype=jnp.int32)
+    return Jobs(
+        key=jnp.concatenate(
+            [jax.vmap(jax.random.fold_in, (None, 0))(key, split) for key in trial_keys]
+        ),
+        split=jnp.tile(split, len(numbers)),
+        hparams=jax.tree.map(
+            lambda *values: jnp.repeat(jnp.asarray(values), search.num_splits), *hparams
+        ),
+    )
+
+
+def _progress(search: _Search, grid: Progress) -> TuneProgress:
+    num_done = _num_done(search.study)
+    best_val, best = float("nan"), {}
+    if num_done > 0:
+        best_val = search.study.best_value
+        best = search.study.best_trial.user_attrs["settings"]
+    return TuneProgress(num_done, search.num_trials, best_val, best, grid)
+
+
+def _num_done(study: optuna.Study) -> int:
+    complete_only = (optuna.trial.TrialState.COMPLETE,)
+    return len(study.get_trials(deepcopy=False, states=complete_only))
