@@ -87,7 +87,9 @@ def make_page(
         "lam": _numbers(filters.lam),
         "basis": [_numbers(row) for row in basis_values],
         "shared": _numbers(filters.shared),
-        "statistics": {name: _numbers(row) for name, row in statistics.items()},
+        "statistics": {
+            name: _numbers(row, digits=3) for name, row in statistics.items()
+        },
     }
     return _fill(title, data)
 
@@ -121,11 +123,13 @@ def _fill(title: str, data: Mapping[str, Any]) -> str:
     return template
 
 
-def _numbers(row: np.ndarray) -> list[float | int | None]:
-    """Five digits are more than a screen shows; JSON has no NaN."""
+def _numbers(row: np.ndarray, digits: int = 5) -> list[float | int | None]:
+    """Five digits are more than a curve shows; JSON has no NaN."""
     if np.issubdtype(row.dtype, np.integer):
         return row.tolist()
-    return [float(f"{value:.5g}") if np.isfinite(value) else None for value in row]
+    return [
+        float(f"{value:.{digits}g}") if np.isfinite(value) else None for value in row
+    ]
 
 
 def _hexadecimal(colour: Float[np.ndarray, " 3"]) -> str:

@@ -94,7 +94,8 @@ def draw_curves(
     ax.fill_between(filters.lam, low, high, color="0.88", lw=0, label="5-95 % of nodes")
     for i, (curve, size) in enumerate(zip(curves, groups.sizes, strict=True)):
         colour = PALETTE[i % len(PALETTE)]
-        ax.plot(filters.lam, curve, color=colour, label=f"{size} nodes")
+        label = f"{size} node{'s' if size > 1 else ''}"
+        ax.plot(filters.lam, curve, color=colour, label=label)
     ax.plot(filters.lam, filters.shared, "k--", lw=1, label="mean")
     ax.set(xlabel="λ", ylabel="$g_i(λ)$", xlim=(0, 2))
     ax.legend(fontsize="small")
@@ -175,7 +176,7 @@ def draw_frequencies(
         ax.hist(row, bins, histtype="step", lw=1.3, color=colour, label=name)
     ax.set(xlabel=f"$λ_{{n,i}} / λ_n$, {hops} hops", ylabel="nodes", yscale="log")
     ax.set_xlim(0, most)
-    ax.legend(fontsize="small")
+    ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
 
 def draw_weights(ax: Axes, filters: Filters) -> None:

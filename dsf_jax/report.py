@@ -227,7 +227,7 @@ def _summary(numbers: dict[str, Any]) -> str:
     return (
         f"{numbers['nodes']:,} nodes, {numbers['edges']:,} edges. Filters of the nodes "
         f"differ by {spread:.1%} of the shared one; {share:.0%} of the variance of "
-        f"their weights lies between the {numbers['communities']} communities of the graph."
+        f"their weights lies between its {numbers['communities']} communities."
     )
 
 
