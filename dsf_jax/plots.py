@@ -127,7 +127,7 @@ def draw_map(
         points[pairs].tolist(), colors="0.6", linewidths=width, rasterized=True
     )
     ax.add_collection(lines)
-    area = float(np.clip(6000 / graph.num_nodes, 1.5, 28))
+    area = float(np.clip(12_000 / graph.num_nodes, 3, 28))
     x, y = points.T
     ax.scatter(x, y, s=area, c=rgb, lw=0, zorder=2, rasterized=True)
     ax.set(aspect="equal")
