@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from dsf_jax.graph import Graph
 
 _MAX_EXACT = 4_000  # nodes; above, far forces are left out: seconds instead of minutes
+_ARM = 0.3  # how far out the outermost nodes are drawn
 
 
 def place_nodes(graph: Graph, *, seed: int = 0) -> Float[np.ndarray, "N 2"]:
@@ -43,9 +44,8 @@ def place_nodes(graph: Graph, *, seed: int = 0) -> Float[np.ndarray, "N 2"]:
     points = np.asarray(layout.coords) - np.median(layout.coords, axis=0)
     radius = np.linalg.norm(points, axis=1, keepdims=True)
     outer = max(float(np.quantile(radius, 0.95)), 1e-9)
-    points *= (1 + np.log(np.maximum(radius / outer, 1))) / np.maximum(
-        radius / outer, 1
-    )
+    excess = np.maximum(radius / outer, 1.0)
+    points *= (1 + _ARM * np.log(excess)) / excess
     return points / abs(points).max()
 
 
