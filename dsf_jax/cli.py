@@ -1,133 +1,44 @@
-"""The command line: options -> library calls. The only place that prints."""
+"""The command line `dsf-jax`; commands are in modules of their own."""
 
-import json
-from pathlib import Path
-from typing import Annotated, NoReturn
+import importlib.metadata
+from typing import Annotated
 
+import jax
 import typer
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 
-import dsf_jax
-from dsf_jax.catalog import (
-    CATALOG,
-    DATASETS,
-    Description,
-    check_name,
-    describe_dataset,
-)
+from dsf_jax.cli_data import datasets
 from dsf_jax.cli_explain import explain
-from dsf_jax.files import data_folder
+from dsf_jax.cli_run import evaluate, tune
+from dsf_jax.files import cache_folder
+from dsf_jax.grid import use_all_cores
 
 app = typer.Typer(
     no_args_is_help=True,
+    invoke_without_command=True,
+    pretty_exceptions_enable=False,
     help="Diverse spectral filtering: every node learns its own graph filter.",
 )
 
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.")
+    ] = False,
+) -> None:
+    if version:
+        typer.echo(f"dsf-jax {importlib.metadata.version('dsf-jax')}")
+        raise typer.Exit
+
+
+app.command()(evaluate)
+app.command()(tune)
+app.command()(datasets)
 app.command()(explain)
 
 
-@app.command()
-def evaluate() -> None:
-    """Show the version and the public functions; grids of runs are to come."""
-    table = Table("name", "what it is", title=f"dsf_jax {dsf_jax.__version__}")
-    for name in dsf_jax.__all__:
-        table.add_row(name, _summary(name))
-    Console().print(table)
-
-
-def _summary(name: str) -> str:
-    """First line of the docstring; constants are described where they are defined."""
-    value = getattr(dsf_jax, name)
-    if isinstance(value, dsf_jax.Basis):
-        return f"The {name} basis, for the filters and `response`."
-    if isinstance(value, dict | tuple):
-        return f"By name: {', '.join(value)}."
-    return (value.__doc__ or "").partition("\n")[0]
-
-
-@app.command()
-def datasets(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Data sets to list; all of them if none is named.",
-            autocompletion=lambda: list(DATASETS),
-        ),
-    ] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Write the rows as JSON, too."),
-    ] = None,
-) -> None:
-    """List the data sets: sizes, homophily, metric. Nothing is downloaded."""
-    errors = Console(stderr=True)
-    try:
-        for name in names or ():
-            check_name(name)
-    except ValueError as error:
-        _refuse(str(error))
-    rows, damaged = [], []
-    for name in track(
-        names or DATASETS,
-        "count",
-        console=errors,
-        transient=True,
-        disable=not errors.is_terminal,
-    ):
-        try:
-            rows.append(describe_dataset(name))
-        except (OSError, ValueError) as error:  # not readable, or not the listed file
-            rows.append(Description(name=name, metric=CATALOG[name].metric))
-            damaged.append(str(error))
-    _print_descriptions(rows)
-    for message in damaged:
-        typer.echo(f"warning: {message}", err=True)
-    if json_file is not None:
-        _write_json(json_file, [row._asdict() for row in rows])
-
-
-def _print_descriptions(rows: list[Description]) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("data set", no_wrap=True)
-    for title in ("nodes", "edges", "features", "classes", "H", "H_class"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("metric", no_wrap=True)
-    for row in rows:
-        counts = (row.nodes, row.edges, row.features, row.classes)
-        shares = (row.homophily, row.class_homophily)
-        table.add_row(
-            row.name,
-            *("-" if count is None else f"{count:,}" for count in counts),
-            *("-" if share is None else f"{share:.3f}" for share in shares),
-            row.metric,
-        )
-    console = Console(highlight=False, markup=False)
-    console.print(table)
-    if missing := sum(not row.present for row in rows):
-        console.print(f"{missing} not in {data_folder()}: downloaded when first used.")
-    for row in rows:
-        if row.name in CATALOG and CATALOG[row.name].note:
-            console.print(CATALOG[row.name].note)
-
-
-def _write_json(path: Path, value: object) -> None:
-    try:
-        path.write_text(json.dumps(value, indent=1) + "\n")
-    except OSError as error:
-        _refuse(
-            f"--json must name a file that can be written, got {str(path)!r} "
-            f"({error.strerror}); choose another folder."
-        )
-
-
-def _refuse(message: str) -> NoReturn:
-    """A user's mistake: one line on standard error, exit status 2."""
-    typer.echo(f"dsf-jax: {message}", err=True)
-    raise typer.Exit(2)
-
-
 def main() -> None:
-    """Entry point of `dsf-jax`."""
+    """Entry point of `dsf-jax`: one device per core, compiled programs are kept."""
+    use_all_cores()
+    jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "compiled"))
     app()

@@ -3,12 +3,13 @@
 import difflib
 import json
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from dsf_jax.catalog import DATASETS, load_dataset
+from dsf_jax.cli_shared import one_line_errors
 from dsf_jax.datasets import Dataset
 from dsf_jax.explain import METHODS, read_filters
 from dsf_jax.fit import dataset_inputs, fit
@@ -50,7 +51,7 @@ def explain(
     Writes to DIR: curves, map, weights, homophily and frequency as PNG and SVG,
     index.html to explore, numbers.json, and params.msgpack for --params.
     """
-    try:
+    with one_line_errors():
         report = _import_report()
         config, chosen = _model(model), map(parse_setting, settings or ())
         hparams = preset(dataset, model).hparams._replace(**dict(chosen))
@@ -82,8 +83,6 @@ def explain(
             node=node,
             seed=seed,
         )
-    except (OSError, ValueError) as error:
-        _refuse(str(error))
     typer.echo(json.dumps(numbers, indent=1, ensure_ascii=False))
     typer.echo(f"open {out / 'index.html'}")
 
@@ -144,9 +143,3 @@ def _import_report() -> Any:
         ) from error
     del igraph, plotly, sklearn
     return report
-
-
-def _refuse(message: str) -> NoReturn:
-    """A user's mistake: one line on standard error, exit status 2."""
-    typer.echo(f"dsf-jax: {message}", err=True)
-    raise typer.Exit(2)

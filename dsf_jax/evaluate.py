@@ -61,7 +61,7 @@ def prepare(dataset: Dataset, splits: Split, *, model: str) -> TrainData:
         x_pos = positional_features(dataset.graph).x_pos
     return TrainData(
         make_inputs(dataset.graph, features, jnp.asarray(x_pos, float), config),
-        jnp.asarray(dataset.labels, jnp.int32),
+        jnp.asarray(dataset.labels),
         *map(jnp.asarray, splits),
     )
 

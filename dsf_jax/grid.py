@@ -132,8 +132,8 @@ def run_grid(
         "mesh": mesh,
         "lanes": -(-min(train_config.lanes, num_jobs) // num_devices),
     }
-    shared = jax.device_put(data, NamedSharding(mesh, PartitionSpec()))
-    own_jobs, counts = jax.device_put(
+    shared = _place(data, NamedSharding(mesh, PartitionSpec()))
+    own_jobs, counts = _place(
         (deal.spread(jobs), deal.counts), NamedSharding(mesh, PartitionSpec(_AXIS))
     )
     began = time.perf_counter()
@@ -226,6 +226,18 @@ class _Deal:
         return jax.tree.map(lambda leaf: leaf[self._place], tree)
 
 
+def _place(tree: Any, sharding: NamedSharding) -> Any:
+    """Put arrays on devices; every process has the same ones."""
+
+    def put(leaf: Any) -> Array:
+        if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return jax.device_put(leaf, sharding)
+        words = jax.device_put(np.asarray(jax.random.key_data(leaf)), sharding)
+        return jax.random.wrap_key_data(words, impl=jax.random.key_impl(leaf))
+
+    return jax.tree.map(put, tree)
+
+
 def _on_each_device(
     fn: Callable[..., Any], mesh: Mesh, own: Sequence[Any], shared: Sequence[Any]
 ) -> Any:
@@ -309,8 +321,8 @@ def _run_pieces(
             on_progress(_progress(seen, deal, is_done & ~known, now - began))
         known = is_done
         per_epoch = (now - piece_began) / num_epochs
-        # at most twice as long as the last, in case that one was a lucky one
-        num_epochs = max(1, min(int(PIECE_SECONDS / per_epoch), 2 * num_epochs))
+        # not much longer than the last, in case that one was a lucky one
+        num_epochs = max(1, min(int(PIECE_SECONDS / per_epoch), 8 * num_epochs))
     return queue
 
 

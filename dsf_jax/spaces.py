@@ -55,7 +55,7 @@ _GPR: Space = {
 }
 _ONES: Space = {"gamma_init": ("choice", ["ones"])}
 _JACOBI: Space = {
-    "lr": ("log", 5e-4, 1e-1),
+    "lr": ("log", 5e-4, 5e-1),  # a single map of row-normalised features is slow
     "lr_gamma": ("log", 5e-4, 1e-1),
     "lr_pos": ("log", 5e-4, 1e-1),
     "decay": _DECAY,

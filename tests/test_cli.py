@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from dsf_jax import DATASETS, files
+from dsf_jax import DATASETS, cli_run, files, regions
 from dsf_jax.cli import app
 from tests.test_catalog import BINARY, REAL
 
@@ -97,7 +97,104 @@ def test_mistakes_are_one_line_and_status_2(arguments, message):
     assert "Traceback" not in result.output
 
 
-def test_help_teaches():
-    result = run("datasets", "--help")
+FEW = ("--splits", 2, "--seeds", 2, "--epochs", 3, "--lanes", 2)
+
+
+@pytest.fixture
+def small_regions(monkeypatch):
+    """The default graph, but quick."""
+    monkeypatch.setattr(cli_run, "load_dataset", lambda name: regions(60))
+
+
+def test_evaluate_without_options_compares_two_models(small_regions, tmp_path):
+    out = tmp_path / "records.json"
+    result = run("evaluate", *FEW, "--json", out)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0] == "regions: 2 splits: 36 train, 12 val, 12 test"
+    assert lines[1].split()[:2] == ["model", "test"]
+    for line, name in zip(lines[2:4], ("gpr", "dsf-gpr-r"), strict=True):
+        assert line.startswith(name)
+        assert "±" in line
+        assert len(line) <= 80
+    assert "Student-t 95 %" in result.stdout
+    assert "tuned by dsf-jax" in result.stdout
+    assert "next: dsf-jax evaluate --dataset texas" in result.stdout
+    records = json.loads(out.read_text())
+    assert [record["model"] for record in records] == ["gpr", "dsf-gpr-r"]
+
+
+def test_evaluate_writes_the_record_of_a_single_model(small_regions, tmp_path):
+    out = tmp_path / "record.json"
+    settings = ("--set", "lr=0.2", "--set", "gamma_init=nppr", "--set", "sole=true")
+    result = run("evaluate", "--model", "gpr", *settings, *FEW, "--json", out)
+    assert result.exit_code == 0, result.output
+    record = json.loads(out.read_text())
+    contract = (
+        *("dataset", "model", "metric", "mean", "ci95", "test", "val", "best_epoch"),
+        *("epochs_run", "seconds", "compile_seconds", "lanes", "occupancy"),
+    )
+    assert set(contract) <= set(record)
+    assert len(record["test"]) == 2
+    assert len(record["test"][0]) == 2
+    assert 0 <= record["mean"] <= 100
+    assert record["settings"]["lr"] == 0.2
+    assert record["settings"]["gamma_init"] == "nppr"
+    assert record["settings"]["sole"] is True
+    assert "changed: lr=0.2" in record["settings_source"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--dataset", "texsa"), "did you mean 'texas'?"),
+        (("--model", "dsf-grp-r"), "got 'dsf-grp-r'; did you mean 'dsf-gpr-r'?"),
+        (("--set", "eta1=2"), "eta1 must be in [0, 1], got 2."),
+        (("--lanes", "many"), "--lanes must be auto or a whole number above 0"),
+        (("--split-kind", "random"), "kind must be one of stratified, balanced"),
+        (("--split-kind", "fixed"), "0 splits came with the data"),
+        (("--journal", "x"), "--journal must go with a single --model, got 2"),
+    ],
+)
+def test_mistakes_are_one_line(small_regions, arguments, message):
+    result = run("evaluate", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("arguments", [("--splits", 0), ("--epochs", "x")])
+def test_options_out_of_range_are_refused(arguments):
+    assert run("evaluate", *arguments).exit_code == 2
+
+
+def test_a_missing_data_set_says_what_to_put_where(empty_folder, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise OSError("no network")
+
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+    result = run("evaluate", "--dataset", "texas", "--model", "gpr")
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert "out1_graph_edges.txt there" in result.stderr
+
+
+def test_tune_prints_the_best_settings(small_regions, tmp_path):
+    arguments = ("--dataset", "regions", "--model", "gpr", "--trials", 2, "--epochs", 2)
+    storage = ("--storage", tmp_path / "study", "--splits", 1, "--lanes", 2)
+    result = run("tune", *arguments, *storage, "--json", tmp_path / "found.json")
+    assert result.exit_code == 0, result.output
+    assert "best of 2 trials on regions, gpr" in result.stdout
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert f"lr={found['settings']['lr']:.6g}" in result.stdout
+    again = run("tune", *arguments, "--seed", 1, *storage)
+    assert again.exit_code == 2
+    assert "with seed = 0 instead of 1" in again.stderr
+
+
+@pytest.mark.parametrize("command", ["evaluate", "tune", "datasets"])
+def test_help_teaches(command):
+    result = run(command, "--help")
     assert result.exit_code == 0
-    assert "Nothing is downloaded" in result.stdout
+    assert "--json" in result.stdout

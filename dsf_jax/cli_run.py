@@ -1,0 +1,286 @@
+"""`dsf-jax evaluate` and `dsf-jax tune`: options -> library calls -> a table."""
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dsf_jax.catalog import DATASETS, check_name, load_dataset
+from dsf_jax.cli_shared import (
+    one_line_errors,
+    progress_bar,
+    refuse,
+    write_json_file,
+)
+from dsf_jax.datasets import Dataset
+from dsf_jax.evaluate import evaluate as run_evaluation
+from dsf_jax.grid import Progress
+from dsf_jax.presets import Preset, parse_setting, preset
+from dsf_jax.settings import MODELS
+from dsf_jax.splits import SPLIT_KINDS, make_splits, report_splits
+
+DEFAULT_MODELS = ("gpr", "dsf-gpr-r")
+
+DatasetOption = Annotated[
+    str,
+    typer.Option(
+        "--dataset",
+        metavar="NAME",
+        help="One of `dsf-jax datasets`.",
+        autocompletion=lambda: list(DATASETS),
+    ),
+]
+SplitKind = Annotated[
+    str,
+    typer.Option(
+        metavar="KIND",
+        help=f"Rule of the splits: {', '.join(SPLIT_KINDS)}.",
+        autocompletion=lambda: list(SPLIT_KINDS),
+    ),
+]
+Epochs = Annotated[int | None, typer.Option(min=1, help="Most updates of a run.")]
+Patience = Annotated[
+    int | None,
+    typer.Option(min=0, help="Epochs without a better validation score before a stop."),
+]
+Lanes = Annotated[
+    str, typer.Option(metavar="N", help="Runs side by side, or auto: by a rule.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of splits and runs.")]
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", help="Write the result as JSON, too."),
+]
+
+
+def evaluate(
+    dataset: DatasetOption = "regions",
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="A model; give it again for several. gpr, bern, jacobi, "
+            "dsf-{gpr,bern,jacobi}-{i,r}, ablations ...-r-no-{ipe,lgwd,orth}.",
+            autocompletion=lambda: list(MODELS),
+        ),
+    ] = None,
+    splits: Annotated[int, typer.Option(min=1, help="Number of splits.")] = 10,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs on each split.")] = 10,
+    split_kind: SplitKind = "stratified",
+    epochs: Epochs = None,
+    patience: Patience = None,
+    lanes: Lanes = "auto",
+    seed: Seed = 0,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="Change a setting, e.g. eta1=0.5; give it again for several.",
+        ),
+    ] = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep finished runs here; the same command then goes on from them.",
+        ),
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Train and test on splits x seeds; mean and 95 % interval.
+
+    Without options: GPR-GNN against DSF-GPR-R on the generated graph `regions`, where
+    one filter for all nodes must fail. Settings are tuned or published ones where there
+    are any, and the table says which.
+    """
+    with one_line_errors():
+        names = model or list(DEFAULT_MODELS)
+        chosen = [_chosen(dataset, name, split_kind, changes or []) for name in names]
+        if journal is not None and len(names) > 1:
+            raise ValueError(
+                f"--journal must go with a single --model, got {len(names)}; run them "
+                "one by one."
+            )
+        loaded = load_dataset(dataset)
+        is_default = loaded.name == "regions"
+        protocol: dict[str, Any] = {
+            "num_splits": splits,
+            "split_kind": split_kind,
+            "seed": seed,
+        }
+        masks = make_splits(loaded, kind=split_kind, num_splits=splits, seed=seed)
+        records = [
+            _evaluate_one(
+                loaded,
+                name,
+                settings,
+                **protocol,
+                num_seeds=seeds,
+                epochs=epochs or (200 if is_default else 1000),
+                patience=(50 if is_default else 100) if patience is None else patience,
+                lanes=_parse_lanes(lanes),
+                journal=journal,
+            )
+            for name, settings in zip(names, chosen, strict=True)
+        ]
+    if json_file is not None:
+        write_json_file(json_file, records[0] if len(records) == 1 else records)
+    _print_records(records, loaded, str(report_splits(loaded.labels, masks)))
+
+
+def tune(
+    dataset: DatasetOption,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="The model.",
+            autocompletion=lambda: list(MODELS),
+        ),
+    ],
+    storage: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="The study; a file that exists is resumed."),
+    ],
+    trials: Annotated[int, typer.Option(min=1, help="Finished trials to reach.")] = 200,
+    splits: Annotated[int, typer.Option(min=1, help="Splits per trial.")] = 3,
+    split_kind: SplitKind = "stratified",
+    epochs: Epochs = None,
+    patience: Patience = None,
+    lanes: Lanes = "auto",
+    seed: Seed = 0,
+    json_file: JsonFile = None,
+) -> None:
+    """Search for settings by their mean validation score; survives a kill."""
+    try:
+        from dsf_jax import tune as tuner
+    except ModuleNotFoundError:
+        refuse("tune needs Optuna; install it with: pip install 'dsf-jax[tune]'")
+    with one_line_errors(), progress_bar(f"{dataset} {model}") as show:
+        _check_model(model)
+
+        def on_progress(progress: tuner.TuneProgress) -> None:
+            text = f"best {progress.best_val:.2f}"
+            show(progress.num_done, progress.num_trials, text)
+
+        found = tuner.tune(
+            load_dataset(dataset),
+            model,
+            num_trials=trials,
+            storage=storage,
+            num_splits=splits,
+            split_kind=split_kind,
+            seed=seed,
+            epochs=epochs or 1000,
+            patience=100 if patience is None else patience,
+            lanes=_parse_lanes(lanes),
+            on_progress=on_progress,
+        )
+    console = Console(highlight=False)
+    console.print(
+        f"best of {found['trials']} trials on {dataset}, {model}: mean validation "
+        f"score {found['val']:.2f} % on {splits} splits"
+    )
+    for field, value in found["settings"].items():
+        console.print(
+            f"  {field}={value:.6g}"
+            if isinstance(value, float)
+            else f"  {field}={value}"
+        )
+    if json_file is not None:
+        write_json_file(json_file, found)
+
+
+def _chosen(dataset: str, model: str, split_kind: str, changes: list[str]) -> Preset:
+    """Settings of a model: tuned or published ones, and the user's changes."""
+    check_name(dataset)
+    _check_model(model)
+    found = preset(dataset, model, split_kind)
+    if not changes:
+        return found
+    values = dict(map(parse_setting, changes))
+    source = f"{found.source}; changed: {', '.join(changes)}"
+    return Preset(found.hparams._replace(**values), source)
+
+
+def _check_model(model: str) -> None:
+    if model not in MODELS:
+        near = difflib.get_close_matches(model, MODELS, n=1, cutoff=0.0)[0]
+        raise ValueError(
+            "--model must be one of gpr, bern, jacobi, dsf-{gpr,bern,jacobi}-{i,r} "
+            f"or an ablation, got {model!r}; did you mean {near!r}?"
+        )
+
+
+def _parse_lanes(text: str) -> int | None:
+    if text == "auto":
+        return None
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(
+            f"--lanes must be auto or a whole number above 0, got {text!r}."
+        )
+    return int(text)
+
+
+def _evaluate_one(
+    dataset: Dataset, model: str, settings: Preset, **options: Any
+) -> dict[str, Any]:
+    with progress_bar(f"{dataset.name} {model}") as show:
+        record = run_evaluation(
+            dataset, model, settings.hparams, on_progress=_shown(show), **options
+        )
+    return record | {"settings_source": settings.source}
+
+
+def _shown(show: Callable[[int, int, str], None]) -> Callable[[Progress], None]:
+    def on_progress(progress: Progress) -> None:
+        show(
+            progress.num_done,
+            progress.num_jobs,
+            f"{progress.epochs:,} epochs, best val {100 * progress.best_val:.1f}, "
+            f"lanes {progress.occupancy:.0%} busy, {progress.seconds_left:.0f} s left",
+        )
+
+    return on_progress
+
+
+def _print_records(
+    records: list[dict[str, Any]], dataset: Dataset, splits: str
+) -> None:
+    console = Console(highlight=False, markup=False)
+    metric = {"accuracy": "accuracy", "roc_auc": "ROC-AUC"}[dataset.metric]
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("model", no_wrap=True)
+    for title in (f"test {metric} %", "runs", "seconds", "compiling", "lanes busy"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for record in records:
+        runs = sum(map(len, record["test"]))
+        table.add_row(
+            record["model"],
+            f"{record['mean']:.2f} ± {record['ci95']:.2f}",
+            f"{record['num_finite']}" + (f"/{runs}" * (record["num_finite"] < runs)),
+            f"{record['seconds']:.1f}",
+            f"{record['compile_seconds']:.1f}",
+            f"{record['lanes']}, {record['occupancy']:.0%}",
+        )
+    console.print(f"{dataset.name}: {splits}", soft_wrap=True)
+    console.print(table)
+    console.print("± is half of the Student-t 95 % interval of the mean over the runs.")
+    for record in records:
+        source = record["settings_source"]
+        console.print(f"settings of {record['model']}: {source}", soft_wrap=True)
+    if dataset.note:
+        console.print(dataset.note, soft_wrap=True)
+    if dataset.name == "regions":
+        console.print(
+            "next: dsf-jax evaluate --dataset texas --model dsf-gpr-r, or dsf-jax "
+            "datasets",
+            soft_wrap=True,
+        )

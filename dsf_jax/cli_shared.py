@@ -1,0 +1,74 @@
+"""What the commands share: one line for a mistake, files, progress bars."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from dsf_jax.records import write_json
+
+
+def refuse(message: str) -> NoReturn:
+    """A user's mistake: one line on standard error, exit status 2."""
+    typer.echo(f"dsf-jax: {' '.join(message.split())}", err=True)
+    raise typer.Exit(2)
+
+
+@contextlib.contextmanager
+def one_line_errors() -> Iterator[None]:
+    """What the library refuses, as one line; Ctrl-C as one line and status 130."""
+    try:
+        yield
+    except (ValueError, TypeError, OSError) as error:
+        refuse(str(error))
+    except KeyboardInterrupt:
+        typer.echo("dsf-jax: stopped by Ctrl-C.", err=True)
+        raise typer.Exit(130) from None
+
+
+def write_json_file(path: Path, value: Any) -> None:
+    """Write the file of `--json`."""
+    try:
+        write_json(path, value)
+    except OSError as error:
+        refuse(
+            f"--json must name a file that can be written, got {str(path)!r} "
+            f"({error.strerror}); choose another folder."
+        )
+
+
+@contextlib.contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar on standard error, nothing if that is not a terminal.
+
+    Yields:
+      A function of what is done, of how many, and a text.
+    """
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[text]}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with bar:
+        task = bar.add_task(title, total=None, text="compiling ...")
+
+        def show(done: int, total: int, text: str) -> None:
+            bar.update(task, completed=done, total=total, text=text)
+
+        yield show

@@ -1,0 +1,136 @@
+"""Evaluations as records: against the engine, interrupted and resumed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+import scipy.stats
+
+from dsf_jax import HyperParams, make_splits, regions
+from dsf_jax.evaluate import data_digest, evaluate, prepare
+from dsf_jax.settings import MODELS
+from dsf_jax.train import TrainConfig, grid_jobs, run_jobs
+
+HPARAMS = HyperParams(lr=0.05, lr_gamma=0.05, f_p=4)
+FEW = {"num_splits": 2, "num_seeds": 3, "epochs": 12, "patience": 3}
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    return regions(60)
+
+
+@pytest.fixture(scope="module")
+def record(dataset):
+    return evaluate(dataset, "gpr", HPARAMS, lanes=2, **FEW)
+
+
+def test_a_record_holds_what_the_engine_found(dataset, record):
+    splits = make_splits(dataset, num_splits=2)
+    result = jax.jit(run_jobs, static_argnames=("config", "train_config"))(
+        grid_jobs(HPARAMS, num_splits=2, num_seeds=3, seed=0),
+        prepare(dataset, splits, model="gpr"),
+        config=MODELS["gpr"],
+        train_config=TrainConfig(num_classes=2, epochs=12, patience=3, lanes=3),
+    )
+    test = 100 * np.asarray(result.jobs.test).reshape(2, 3)
+    np.testing.assert_allclose(record["test"], test, atol=1e-4)
+    np.testing.assert_allclose(record["mean"], test.mean())
+    low, high = scipy.stats.t.interval(
+        0.95, df=5, loc=test.mean(), scale=scipy.stats.sem(test.ravel())
+    )
+    np.testing.assert_allclose(record["ci95"], (high - low) / 2)
+    epochs = np.asarray(result.jobs.epochs_run).reshape(2, 3)
+    np.testing.assert_array_equal(record["epochs_run"], epochs)
+    assert record["num_finite"] == 6
+    assert record["settings"]["lr"] == 0.05
+    assert record["lanes"] == 2
+    assert json.loads(json.dumps(record)) == record
+
+
+def test_a_resumed_evaluation_runs_only_what_is_missing(dataset, record, tmp_path):
+    journal = tmp_path / "runs.journal"
+    evaluate(dataset, "gpr", HPARAMS, lanes=2, journal=journal, **FEW)
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(lines[:4]))  # three jobs had finished
+    seen = []
+    resumed = evaluate(
+        dataset,
+        "gpr",
+        HPARAMS,
+        lanes=2,
+        journal=journal,
+        on_progress=lambda progress: seen.append(progress.num_jobs),
+        **FEW,
+    )
+    assert set(seen) == {3}
+    for key in ("test", "val", "best_epoch", "epochs_run", "mean"):
+        np.testing.assert_allclose(resumed[key], record[key], atol=1e-4)
+    # complete: nothing runs any more
+    again = evaluate(dataset, "gpr", HPARAMS, lanes=2, journal=journal, **FEW)
+    assert again["seconds"] == 0
+    assert again["mean"] == resumed["mean"]
+
+
+def test_a_journal_of_other_settings_is_refused(dataset, tmp_path):
+    journal = tmp_path / "runs.journal"
+    few = FEW | {"num_seeds": 1, "epochs": 1}
+    evaluate(dataset, "gpr", HPARAMS, lanes=2, journal=journal, **few)
+    other = HPARAMS._replace(lr=0.01)
+    with pytest.raises(ValueError, match="journal must be of the same runs"):
+        evaluate(dataset, "gpr", other, lanes=2, journal=journal, **few)
+
+
+def test_digest_of_data(dataset):
+    flipped = dataset._replace(labels=1 - dataset.labels)
+    assert data_digest(dataset) != data_digest(flipped)
+
+
+COMMAND = (
+    *(sys.executable, "-m", "dsf_jax", "evaluate", "--dataset", "regions"),
+    *("--model", "gpr", "--epochs", "1000", "--patience", "1000", "--lanes", "2"),
+    *("--splits", "3", "--seeds", "30", "--journal"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_command_loses_no_finished_run(kind, tmp_path):
+    """A real process, a real signal, and the same command again."""
+    journal = tmp_path / "runs.journal"
+    environment = os.environ | {"DSF_JAX_CACHE": str(tmp_path)}
+    process = subprocess.Popen(
+        [*COMMAND, str(journal)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 240
+    while not journal.exists() or len(journal.read_text().splitlines()) < 3:
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(kind)
+    sent = time.monotonic()
+    _, errors = process.communicate(timeout=60)
+    if kind == signal.SIGINT:
+        assert time.monotonic() - sent < 10  # the piece under way may end first
+        assert process.returncode == 130
+        assert errors.strip().endswith("dsf-jax: stopped by Ctrl-C.")
+        assert "Traceback" not in errors
+    finished = len(journal.read_text().splitlines()) - 1
+    assert 2 <= finished < 90
+    out = tmp_path / "record.json"
+    subprocess.run(
+        [*COMMAND, str(journal), "--json", str(out)], env=environment, check=True
+    )
+    record = json.loads(out.read_text())
+    assert np.shape(record["test"]) == (3, 30)
+    assert len(journal.read_text().splitlines()) == 91  # nothing ran twice

@@ -1,0 +1,195 @@
+"""The queue on several devices and in pieces, against one device and one piece."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+
+from dsf_jax import HyperParams, grid
+from dsf_jax.grid import choose_lanes, run_grid
+from dsf_jax.train import grid_jobs
+from tests.test_train import (
+    HPARAMS,
+    assert_equal_jobs,
+    problem,  # noqa: F401 (a fixture)
+    run,
+    settings_of,
+    small,
+)
+
+
+def unequal_jobs(num_seeds=7):
+    """Lengths from two epochs to the limit: one diverges, one cannot improve."""
+    jobs = grid_jobs(HPARAMS, num_splits=1, num_seeds=num_seeds, seed=8)
+    lr = jobs.hparams.lr.at[1].set(jnp.nan).at[2].set(1e-9).at[4].set(0.2)
+    return jobs._replace(hparams=jobs.hparams._replace(lr=lr))
+
+
+@pytest.mark.parametrize("num_devices", [1, 2, 4])
+@pytest.mark.parametrize("lanes", [2, pytest.param(5, marks=pytest.mark.slow)])
+def test_devices_do_not_change_results(num_devices, lanes, problem):  # noqa: F811
+    config = small("gpr")
+    train_config = settings_of(lanes=lanes, keeps_params=True, patience=12)
+    data, jobs = problem(config), unequal_jobs()
+    whole = run(jobs, data, config=config, train_config=train_config)
+    assert whole.jobs.epochs_run.min() == 2
+    assert whole.jobs.epochs_run.max() > 12
+    report = run_grid(
+        jobs,
+        data,
+        config=config,
+        train_config=train_config,
+        devices=jax.devices()[:num_devices],
+    )
+    assert_equal_jobs(report.jobs, whole.jobs)
+    np.testing.assert_allclose(report.summary.mean, whole.summary.mean)
+    np.testing.assert_allclose(report.summary.ci95, whole.summary.ci95)
+    assert 0 < report.occupancy.overall <= report.occupancy.while_queued <= 1
+
+
+@pytest.mark.parametrize("seconds", [0.0, 100.0])
+def test_pieces_and_padding_do_not_change_results(seconds, problem, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(grid, "PIECE_SECONDS", seconds)  # one epoch, or as they come
+    config, train_config = small("gpr"), settings_of(lanes=3)
+    data, jobs = problem(config), unequal_jobs()
+    seen = []
+    report = run_grid(
+        jobs,
+        data,
+        config=config,
+        train_config=train_config,
+        devices=jax.devices()[:2],
+        pad_to=20,
+        on_progress=seen.append,
+    )
+    whole = run(jobs, data, config=config, train_config=train_config)
+    assert_equal_jobs(report.jobs, whole.jobs)
+    finished = np.concatenate([progress.finished for progress in seen])
+    assert sorted(finished.tolist()) == list(range(7))
+    for progress in seen:
+        np.testing.assert_array_equal(
+            progress.results.test, report.jobs.test[progress.finished]
+        )
+    last = seen[-1]
+    assert (last.num_done, last.num_jobs, last.seconds_left) == (7, 7, 0.0)
+    assert last.epochs >= int(report.jobs.epochs_run.sum())
+    assert last.best_val == np.max(report.jobs.val)
+    done = [progress.num_done for progress in seen]
+    assert done == sorted(done)
+
+
+def test_what_the_callback_raises_ends_the_run(problem):  # noqa: F811
+    config = small("gpr")
+
+    def stop(progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_grid(
+            unequal_jobs(),
+            problem(config),
+            config=config,
+            train_config=settings_of(lanes=2),
+            on_progress=stop,
+        )
+
+
+def test_no_new_program_for_new_jobs_or_another_data_set(problem):  # noqa: F811
+    config, train_config = small("gpr"), settings_of(lanes=2, epochs=2)
+    data = problem(config)
+    other = data._replace(
+        labels=jnp.roll(data.labels, 1),
+        inputs=data.inputs._replace(x_pos=data.inputs.x_pos + 1),
+    )
+    before = None
+    for seed, these, num_seeds in ((0, data, 4), (1, other, 3)):
+        hparams = HPARAMS._replace(lr=0.01 * (seed + 1), f_p=3 + seed)
+        jobs = grid_jobs(hparams, num_splits=1, num_seeds=num_seeds, seed=seed)
+        run_grid(jobs, these, config=config, train_config=train_config, pad_to=4)
+        size = grid._advance._cache_size()
+        assert before is None or size == before
+        before = size
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda", "tpu"])
+def test_the_grid_can_be_exported(platform, problem):  # noqa: F811
+    """Lowering for devices that this machine may not have."""
+    config, train_config = small("dsf-gpr-r"), settings_of(lanes=2)
+    with jax.enable_x64(False):
+        data = jax.tree.map(jnp.asarray, problem(config))
+        jobs = grid_jobs(HPARAMS, num_splits=2, num_seeds=1, seed=0)
+        known = export.DisabledSafetyCheck.custom_call("cpu_csr_sparse_dense_ffi")
+        exported = export.export(run, platforms=[platform], disabled_checks=[known])(
+            jobs, data, config=config, train_config=train_config
+        )
+    assert exported.platforms == (platform,)
+    assert len(exported.mlir_module_serialized) > 1000
+
+
+def test_lanes_fall_with_the_size_of_the_graph(problem):  # noqa: F811
+    config = small("dsf-gpr-r")
+    data = problem(config)
+    per_device = choose_lanes(data, config=config) // jax.device_count()
+    assert per_device == 4
+    large = data._replace(inputs=data.inputs._replace(features=jnp.zeros((200_000, 1))))
+    assert choose_lanes(large, config=config) == jax.device_count()
+
+
+PROCESS = """
+    import sys
+    import jax
+    jax.config.update("jax_enable_x64", True)
+    jax.distributed.initialize(f"127.0.0.1:{sys.argv[2]}", 2, int(sys.argv[1]))
+    import numpy as np
+    from dsf_jax import MODELS, HyperParams, make_splits, regions
+    from dsf_jax.evaluate import prepare
+    from dsf_jax.grid import run_grid
+    from dsf_jax.train import TrainConfig, grid_jobs, run_jobs
+    assert jax.device_count() == 2 and jax.local_device_count() == 1
+    dataset = regions(60)
+    data = prepare(dataset, make_splits(dataset, num_splits=2), model="gpr")
+    jobs = grid_jobs(HyperParams(), num_splits=2, num_seeds=3, seed=0)
+    configs = {
+        "config": MODELS["gpr"],
+        "train_config": TrainConfig(num_classes=2, epochs=30, patience=3, lanes=4),
+    }
+    report = run_grid(jobs, data, **configs)
+    alone = run_jobs(jobs, data, **configs)
+    np.testing.assert_allclose(report.jobs.test, alone.jobs.test, atol=1e-8)
+    np.testing.assert_array_equal(report.jobs.epochs_run, alone.jobs.epochs_run)
+    assert len(set(report.jobs.epochs_run.tolist())) > 1
+    print("same", report.jobs.epochs_run.tolist())
+"""
+
+
+@pytest.mark.slow
+def test_two_processes(tmp_path):
+    script = tmp_path / "process.py"
+    script.write_text(textwrap.dedent(PROCESS))
+    environment = os.environ | {"XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"}
+    port = str(20_000 + os.getpid() % 20_000)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, script, str(i), port],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for i in range(2)
+    ]
+    for process in processes:
+        output, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors[-2000:]
+        assert "same" in output
+
+
+def test_hyper_parameters_of_a_queue_are_arrays():
+    jobs = grid_jobs(HyperParams(), num_splits=2, num_seeds=2, seed=0)
+    assert {leaf.shape for leaf in jax.tree.leaves(jobs.hparams)} == {(4,)}

@@ -1,0 +1,126 @@
+"""Settings by name: what is shipped, and what a user writes."""
+
+import json
+from importlib import resources
+
+import pytest
+
+from dsf_jax import HyperParams
+from dsf_jax.catalog import DATASETS
+from dsf_jax.presets import (
+    default_settings,
+    parse_setting,
+    preset,
+    settings_from_json,
+    settings_to_json,
+)
+from dsf_jax.settings import GAMMA_INITS, MODELS
+from dsf_jax.spaces import SPACES, complete, space_of
+
+
+def rows(name):
+    text = resources.files("dsf_jax").joinpath(f"{name}.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("file", ["published", "tuned"])
+def test_shipped_settings_are_complete_and_unique(file):
+    seen = set()
+    for row in rows(file):
+        assert row["dataset"] in DATASETS
+        assert row["model"] in MODELS
+        assert row["source"]
+        hparams = settings_from_json(row["settings"])
+        for field, value in settings_to_json(hparams).items():
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            assert parse_setting(f"{field}={text}")[0] == field
+        seen.add((row["dataset"], row["model"], row.get("split_kind")))
+    assert len(seen) == len(rows(file))
+
+
+def test_published_settings_of_chameleon():
+    """A row of facts in full, and all six DSF models are there."""
+    found = {row["model"] for row in rows("published") if row["dataset"] == "chameleon"}
+    assert found == {
+        *("gpr", "bern", "jacobi"),
+        *(f"dsf-{base}-{v}" for base in ("gpr", "bern", "jacobi") for v in "ir"),
+    }
+    row = next(row for row in rows("published") if row["model"] == "dsf-jacobi-r")
+    expected = {
+        **{"lr": 0.09, "lr_gamma": 0.02, "lr_pos": 0.02},
+        **{"decay": 4e-7, "decay_gamma": 9e-6, "decay_pos": 7e-5},
+        **{"dropout_x": 0.7, "dropout_z": 0.1, "dropout_pos": 0.1},
+        **{"eta1": 0.5, "eta2": 0.0, "lambda_orth": 1.0, "orth_normalize": True},
+        **{"pos_kind": "rw", "f_p": 24, "gamma_init": "ones"},
+        **{"a": 0.0, "b": 0.5, "rho_scale": 1.0, "sole": True},
+    }
+    assert row["settings"] == expected
+
+
+def test_tuned_settings_count_for_their_split_rule_only():
+    assert preset("regions", "gpr").source.startswith("tuned by dsf-jax")
+    assert preset("regions", "gpr", "balanced").source == "defaults of the library"
+    published = preset("actor", "bern", "balanced")
+    assert published.source.startswith("published: He et al.")
+    assert published.hparams.dropout_z == 0.9
+
+
+def test_default_start_of_gamma():
+    assert default_settings("dsf-gpr-r") == HyperParams()
+    ones = GAMMA_INITS.index("ones")
+    assert default_settings("jacobi").gamma_init == ones
+
+
+def test_json_form_round_trip():
+    hparams = HyperParams(pos_kind=0, gamma_init=2, f_p=7, sole=True, lr=0.3)
+    assert settings_from_json(settings_to_json(hparams)) == hparams
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("eta1", "--set must be field=value"),
+        ("eta3=1", "--set must be field=value with one of the fields lr, "),
+        ("eta1=1.5", r"eta1 must be in \[0, 1\], got 1.5"),
+        ("dropout_x=1", r"dropout_x must be in \[0, 1\), got 1"),
+        ("f_p=2.5", "f_p must be a whole number, got '2.5'"),
+        ("f_p=40", "f_p must be between 1 and 32, got 40"),
+        ("lr=fast", "lr must be a number, got 'fast'"),
+        ("lr=-1", "lr must be at least 0, got -1"),
+        ("lr=nan", "lr must be at least 0, got nan"),
+        ("pos_kind=walk", "pos_kind must be one of lap, rw, got 'walk'"),
+        ("sole=yes", "sole must be true or false, got 'yes'"),
+        ("rho_scale=0", "rho_scale must be above 0, got 0"),
+    ],
+)
+def test_bad_settings_are_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        parse_setting(text)
+
+
+@pytest.mark.parametrize("model", SPACES)
+def test_spaces_name_settings_and_cover_the_published_ones(model):
+    space = SPACES[model]
+    assert set(space) <= set(HyperParams._fields)
+    for field, (kind, *rule) in space.items():
+        values = {"choice": lambda r: r[0], "same": lambda r: []}.get(
+            kind, lambda r: r[:2]
+        )(rule)
+        for value in values:
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            parse_setting(f"{field}={text}")
+        if kind == "same":
+            assert space[rule[0]][0] != "same"
+
+
+def test_an_ablation_has_the_space_of_the_full_model():
+    assert space_of("dsf-gpr-r-no-ipe") is SPACES["dsf-gpr-r"]
+    with pytest.raises(ValueError, match="model must have a search space, got 'mlp'"):
+        space_of("mlp")
+
+
+def test_followers_get_the_value_of_their_leader():
+    chosen = complete(SPACES["dsf-gpr-r"], {"lr": 0.1, "decay": 0.2, "dropout_x": 0.3})
+    assert chosen["lr_gamma"] == chosen["lr_pos"] == 0.1
+    assert chosen["decay_gamma"] == chosen["decay_pos"] == 0.2
+    assert chosen["dropout_h"] == 0.3
