@@ -95,7 +95,8 @@ def test_own_backbones_are_not_saved(tmp_path):
 
 
 def test_a_run_is_reproduced_and_kept(tmp_path):
-    dataset, config = regions(60), MODELS["dsf-gpr-r"]
+    dataset = regions(60)
+    config = dataclasses.replace(MODELS["dsf-gpr-r"], order=2, width=4, hidden=4)
     inputs = dataset_inputs(dataset, config)
     one, other = (
         fit(dataset, inputs, HyperParams(), config=config, epochs=3) for _ in range(2)
@@ -106,7 +107,8 @@ def test_a_run_is_reproduced_and_kept(tmp_path):
 
 
 def test_an_infinite_loss_is_one_line():
-    dataset, config = regions(60), MODELS["gpr"]
+    dataset = regions(60)
+    config = dataclasses.replace(MODELS["gpr"], order=2, hidden=4)
     inputs = dataset_inputs(dataset, config)
     with pytest.raises(ValueError, match="training must have a finite loss"):
         fit(dataset, inputs, HyperParams(lr=1e300), config=config, epochs=5)
