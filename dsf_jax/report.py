@@ -125,7 +125,7 @@ def write_report(
       ValueError: if an argument breaks its rule.
 
     Example:
-      See `tests/test_report.py`.
+      `dsf-jax explain` calls it.
 
       >>> write_report.__name__
       'write_report'
