@@ -7,6 +7,7 @@ import jax
 import typer
 
 from dsf_jax.cli_data import datasets
+from dsf_jax.cli_explain import explain
 from dsf_jax.cli_run import evaluate, tune
 from dsf_jax.files import cache_folder
 from dsf_jax.grid import use_all_cores
@@ -33,6 +34,7 @@ def _root(
 app.command()(evaluate)
 app.command()(tune)
 app.command()(datasets)
+app.command()(explain)
 
 
 def main() -> None:

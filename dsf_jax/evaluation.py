@@ -6,6 +6,7 @@ JSON can hold, with the scores of every run and all that they depend on.
 
 import datetime
 import importlib.metadata
+import os
 import platform
 from collections.abc import Callable
 from pathlib import Path
@@ -20,11 +21,11 @@ from dsf_jax.datasets import Dataset
 from dsf_jax.features import SparseFeatures
 from dsf_jax.grid import GridReport, Progress, choose_lanes, run_grid
 from dsf_jax.metrics import summarise
-from dsf_jax.params import make_inputs
-from dsf_jax.positional import positional_features
+from dsf_jax.params import Inputs, make_inputs
+from dsf_jax.positional import NUM_COLUMNS, positional_features
 from dsf_jax.presets import settings_to_json
 from dsf_jax.records import Journal, digest
-from dsf_jax.settings import MODELS, HyperParams
+from dsf_jax.settings import MODELS, Config, HyperParams
 from dsf_jax.splits import Split, make_splits
 from dsf_jax.train import Jobs, TrainConfig, TrainData, grid_jobs
 
@@ -32,6 +33,40 @@ from dsf_jax.train import Jobs, TrainConfig, TrainData, grid_jobs
 _SCORES = ("test", "val")
 _COUNTS = ("best_epoch", "epochs_run")
 _LOSSES = ("train_loss", "val_loss")  # NaN where a run diverged
+
+
+def dataset_inputs(
+    dataset: Dataset,
+    config: Config,
+    *,
+    cache: str | os.PathLike[str] | None = None,
+) -> Inputs:
+    """What a model reads of a data set: operators, features, positional features.
+
+    Args:
+      dataset: the data set.
+      config: the model.
+      cache: folder of positional features, as in `positional_features`.
+
+    Returns:
+      The inputs.
+
+    Example:
+      >>> import tempfile
+      >>> from dsf_jax import MODELS, regions
+      >>> with tempfile.TemporaryDirectory() as cache:
+      ...     dataset_inputs(regions(60), MODELS["gpr"], cache=cache).x_pos.shape
+      (2, 60, 32)
+    """
+    features = (
+        SparseFeatures.from_scipy(dataset.features)
+        if sp.issparse(dataset.features)
+        else jnp.asarray(dataset.features, dtype=float)
+    )
+    x_pos = np.zeros((2, dataset.graph.num_nodes, NUM_COLUMNS))
+    if config.uses_positions:
+        x_pos = positional_features(dataset.graph, cache=cache).x_pos
+    return make_inputs(dataset.graph, features, jnp.asarray(x_pos, float), config)
 
 
 def prepare(dataset: Dataset, splits: Split, *, model: str) -> TrainData:
@@ -51,19 +86,8 @@ def prepare(dataset: Dataset, splits: Split, *, model: str) -> TrainData:
       >>> prepare(dataset, make_splits(dataset), model="gpr").train.shape
       (10, 60)
     """
-    config = MODELS[model]
-    is_sparse = sp.issparse(dataset.features)
-    x = dataset.features
-    features = SparseFeatures.from_scipy(x) if is_sparse else jnp.asarray(x, float)
-    num_nodes = dataset.graph.num_nodes
-    x_pos = np.zeros((2, num_nodes, 32))
-    if config.uses_positions:
-        x_pos = positional_features(dataset.graph).x_pos
-    return TrainData(
-        make_inputs(dataset.graph, features, jnp.asarray(x_pos, float), config),
-        jnp.asarray(dataset.labels),
-        *map(jnp.asarray, splits),
-    )
+    inputs = dataset_inputs(dataset, MODELS[model])
+    return TrainData(inputs, jnp.asarray(dataset.labels), *map(jnp.asarray, splits))
 
 
 def evaluate(

@@ -1,9 +1,12 @@
 """Local properties of a graph, node by node (Definitions 1 and 2), on the host.
 
-Both are sums over the edges of the subgraph on the k-hop neighbours of a node. With M
-the N x N indicator of neighbourhoods and V a symmetric matrix of edge values, the sum
-around node i is [M V Mᵀ]_ii / 2. Rows of M are made in blocks: no N x N array.
+Both are sums over the edges of the subgraph on the k-hop neighbours of a node. An edge
+is in the subgraph if both of its ends are near, so the sums around a block of nodes are
+one product: values [V, E] times the 0/1 matrix [E, block] of edges inside. Blocks are
+small: no N x N array.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,7 +14,8 @@ from jaxtyping import Float, Int
 
 from dsf_jax.graph import Graph
 
-BLOCK_ROWS = 256
+BLOCK_ENTRIES = 2**22  # of the 0/1 matrix; 32 MB in float64
+_COLUMNS = 64  # of eigenvectors at a time
 
 
 def local_homophily(
@@ -34,9 +38,9 @@ def local_homophily(
       >>> local_homophily(path, np.asarray([0, 0, 1, 1]), hops=1).tolist()
       [1.0, 0.5, 0.5, 1.0]
     """
-    senders, receivers = np.asarray(graph.senders), np.asarray(graph.receivers)
-    is_known = (labels[senders] >= 0) & (labels[receivers] >= 0)
-    is_equal = is_known & (labels[senders] == labels[receivers])
+    one, other, _ = _undirected(graph)
+    is_known = (labels[one] >= 0) & (labels[other] >= 0)
+    is_equal = is_known & (labels[one] == labels[other])
     values = np.stack([is_equal, is_known]).astype(np.float64)
     equal, all_edges = _local_edge_sums(graph, values, hops)
     is_empty = all_edges == 0
@@ -66,15 +70,57 @@ def local_frequency(
       >>> local_frequency(edge, alternating, hops=1).round(6).tolist()
       [[2.0, 2.0]]
     """
+    columns = [column[:, None] for column in eigvecs.T]
+    return eigenspace_frequency(graph, columns, hops=hops)
+
+
+def eigenspace_frequency(
+    graph: Graph, spaces: Sequence[Float[np.ndarray, "N _"]], *, hops: int = 2
+) -> Float[np.ndarray, "n N"]:
+    """Local graph frequency of eigenspaces: the mean of λ_{n,i} over a basis of each.
+
+        (1 / m) Σ_{(p,q) ∈ E_{i,k}} |u_p / √deg_p - u_q / √deg_q|²,   u_p the row of U
+
+    An eigenvector of a repeated eigenvalue is arbitrary; this mean is not, since the
+    lengths of rows do not change when U is rotated. One column: `local_frequency`.
+
+    Args:
+      graph: the graph; a weighted edge counts with its weight.
+      spaces: orthonormal eigenvectors of each eigenspace, [N, m]; m may differ.
+      hops: k, at least 1.
+
+    Returns:
+      One row per eigenspace, one column per node.
+
+    Example:
+      >>> triangle = Graph.from_edges([(0, 1), (1, 2), (2, 0)], num_nodes=3)
+      >>> double = np.linalg.eigh(np.full((3, 3), 1.0) - np.eye(3)).eigenvectors[:, :2]
+      >>> eigenspace_frequency(triangle, [double], hops=1).round(6).tolist()
+      [[1.5, 1.5, 1.5]]
+    """
+    one, other, weights = _undirected(graph)
     degrees = graph.to_scipy().sum(axis=1)
-    scaled = eigvecs / np.sqrt(np.where(degrees > 0, degrees, 1.0))[:, None]
-    gaps = scaled[np.asarray(graph.senders)] - scaled[np.asarray(graph.receivers)]
-    weights = np.asarray(graph.weights, dtype=np.float64)
-    return _local_edge_sums(graph, (weights[:, None] * gaps**2).T, hops)
+    scale = 1 / np.sqrt(np.where(degrees > 0, degrees, 1.0))
+    values = np.zeros((len(spaces), len(weights)))
+    for row, vectors in zip(values, spaces, strict=True):
+        for start in range(0, vectors.shape[1], _COLUMNS):
+            scaled = scale[:, None] * vectors[:, start : start + _COLUMNS]
+            row += np.einsum("em->e", (scaled[one] - scaled[other]) ** 2)
+        row *= weights / vectors.shape[1]
+    return _local_edge_sums(graph, values, hops)
+
+
+def _undirected(
+    graph: Graph,
+) -> tuple[Int[np.ndarray, " e"], Int[np.ndarray, " e"], Float[np.ndarray, " e"]]:
+    """Both ends of every edge, listed once, and its weight."""
+    one, other = np.asarray(graph.receivers), np.asarray(graph.senders)
+    once = one < other
+    return one[once], other[once], np.asarray(graph.weights, dtype=np.float64)[once]
 
 
 def _local_edge_sums(
-    graph: Graph, values: Float[np.ndarray, "V E"], hops: int
+    graph: Graph, values: Float[np.ndarray, "V e"], hops: int
 ) -> Float[np.ndarray, "V N"]:
     """Sums of edge values over the subgraph around every node."""
     if hops < 1:
@@ -82,17 +128,15 @@ def _local_edge_sums(
             f"hops must be at least 1, got {hops}; the paper uses two-hop neighbours."
         )
     num_nodes = graph.num_nodes
-    entries = (np.asarray(graph.receivers), np.asarray(graph.senders))
-    shape = (num_nodes, num_nodes)
-    matrices = [sp.csr_array((row, entries), shape=shape) for row in values]
-    is_near = sp.csr_array(graph.to_scipy() + sp.eye_array(num_nodes))
+    one, other, _ = _undirected(graph)
+    pattern = graph.to_scipy().astype(bool).astype(np.float64)
+    is_near = sp.csr_array(pattern + sp.eye_array(num_nodes))
     sums = np.empty((len(values), num_nodes))
-    for start in range(0, num_nodes, BLOCK_ROWS):
-        rows = slice(start, min(start + BLOCK_ROWS, num_nodes))
-        reached = is_near[:, rows].toarray()  # columns of M, which is symmetric
+    block = max(BLOCK_ENTRIES // max(len(one), num_nodes), 1)
+    for start in range(0, num_nodes, block):
+        nodes = slice(start, min(start + block, num_nodes))
+        inside = is_near[:, nodes].toarray() > 0  # symmetric: columns are rows
         for _ in range(hops - 1):
-            reached = is_near @ reached
-        inside = (reached > 0).astype(np.float64)
-        for i, matrix in enumerate(matrices):
-            sums[i, rows] = np.einsum("nb,nb->b", inside, matrix @ inside) / 2
+            inside = is_near @ inside.astype(np.float64) > 0
+        sums[:, nodes] = values @ (inside[one] & inside[other]).astype(np.float64)
     return sums

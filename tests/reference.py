@@ -139,6 +139,17 @@ def bern_logits(a_dense, h, gamma, theta):
     return z
 
 
+def bernstein_values(order, lam):
+    """binom(K, k) (λ/2)^k (1 - λ/2)^(K-k), one row per k."""
+    half = lam / 2
+    return np.asarray(
+        [
+            math.comb(order, k) * half**k * (1 - half) ** (order - k)
+            for k in range(order + 1)
+        ]
+    )
+
+
 def released_jacobi_terms(a_dense, h, rho, a, b):
     """X_0..X_K of facts 1.4, with the flipped sign; rho[s - 1] is ρ_s, per node."""
     terms = [h]

@@ -5,7 +5,11 @@ import numpy as np
 import pytest
 
 from dsf_jax import Graph, l_hat, load_dataset
-from dsf_jax.locality import local_frequency, local_homophily
+from dsf_jax.locality import (
+    eigenspace_frequency,
+    local_frequency,
+    local_homophily,
+)
 from tests.graphs import GRAPHS, random_edges
 
 
@@ -63,11 +67,11 @@ def test_many_hops_give_the_global_values(rng):
     np.testing.assert_allclose(local_homophily(graph, labels, hops=40), share)
 
 
-def test_blocks_of_rows_do_not_matter(monkeypatch, rng):
+def test_blocks_of_nodes_do_not_matter(monkeypatch, rng):
     graph = GRAPHS["random"]
     labels = rng.integers(0, 2, size=20)
     expected = local_homophily(graph, labels)
-    monkeypatch.setattr("dsf_jax.locality.BLOCK_ROWS", 7)
+    monkeypatch.setattr("dsf_jax.locality.BLOCK_ENTRIES", 100)
     np.testing.assert_array_equal(local_homophily(graph, labels), expected)
 
 
@@ -83,3 +87,36 @@ def test_squirrel_with_two_hops():
     values = local_homophily(dataset.graph, dataset.labels, hops=2)
     assert values.shape == (5201,)
     assert 0 <= values.min() <= values.max() <= 1
+
+
+def test_one_column_spaces_are_eigenvectors(graph):
+    eigvecs = np.linalg.eigh(l_hat(graph).to_dense()).eigenvectors
+    spaces = [eigvecs[:, [n]] for n in range(graph.num_nodes)]
+    np.testing.assert_array_equal(
+        eigenspace_frequency(graph, spaces), local_frequency(graph, eigvecs)
+    )
+
+
+def test_rotations_of_an_eigenspace_do_not_matter(graph, rng):
+    vectors = np.linalg.eigh(l_hat(graph).to_dense()).eigenvectors[:, :3]
+    rotation = np.linalg.qr(rng.normal(size=(vectors.shape[1],) * 2)).Q
+    np.testing.assert_allclose(
+        eigenspace_frequency(graph, [vectors @ rotation]),
+        eigenspace_frequency(graph, [vectors]),
+        atol=1e-12,
+    )
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_frequencies_sum_to_inverse_degrees(graph, hops):
+    """Eigenvectors are a basis: sum_n lambda_{n,i} = sum_(p,q) w (1/d_p + 1/d_q)."""
+    eigvecs = np.linalg.eigh(l_hat(graph).to_dense()).eigenvectors
+    ours = local_frequency(graph, eigvecs, hops=hops).sum(axis=0)
+    a = graph.to_scipy().toarray()
+    degrees = a.sum(axis=1)
+    for node in range(graph.num_nodes):
+        expected = sum(
+            a[p, q] * (1 / degrees[p] + 1 / degrees[q])
+            for p, q in subgraph_edges(graph, node, hops)
+        )
+        np.testing.assert_allclose(ours[node], expected, atol=1e-12)

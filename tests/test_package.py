@@ -23,6 +23,7 @@ ORDER = [
     "lanes",
     "sparse",
     "locality",
+    "spectrum",
     "eigen",
     "positional",
     "netmf",
@@ -58,9 +59,17 @@ ORDER = [
     "evaluation",
     "spaces",
     "tune",
+    "fit",
+    "saved",
+    "explain",
+    "layout",
+    "plots",
+    "page",
+    "report",
     "cli_shared",
     "cli_data",
     "cli_run",
+    "cli_explain",
     "cli",
 ]
 
@@ -123,6 +132,13 @@ def test_readme_examples_run():
     for block in blocks:  # in one session, as a reader would
         exec(block, namespace)
     assert namespace["curves"].shape == (5, 101)
+
+
+def test_import_is_light():
+    code = "import sys, dsf_jax.cli; print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    for heavy in ("matplotlib", "sklearn", "plotly", "igraph", "networkx", "pandas"):
+        assert heavy not in loaded
 
 
 def test_module_runs_as_a_program():
