@@ -1,13 +1,12 @@
 """Table 2 of the paper: tune every model, run it on 10 splits x 10 seeds, keep all.
 
     python benchmarks/table2.py --datasets texas chameleon --models gpr dsf-gpr-r
-    python benchmarks/table2.py --render
 
 Works through `CELLS` in order, restricted to the data sets and models that are named.
 A finished search appends its settings to `dsf_jax/tuned.jsonl`, a finished evaluation
 one record to `results/table2.jsonl`; what is there already is skipped. Searches and
 evaluations on their way keep journals in `results/unfinished`, so that a run that is
-killed goes on where it was. `--render` writes `docs/results.md` from the records.
+killed goes on where it was.
 """
 
 import argparse
