@@ -17,24 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from common import note, print_case, print_environment
 
-from dsf_jax import (
-    MODELS,
-    Dataset,
-    HyperParams,
-    make_inputs,
-    make_splits,
-    positional_features,
-    regions,
-)
+from dsf_jax import MODELS, Dataset, HyperParams, make_splits, prepare, regions
 from dsf_jax.settings import GAMMA_INITS
-from dsf_jax.train import (
-    GridResult,
-    Jobs,
-    TrainConfig,
-    TrainData,
-    grid_jobs,
-    run_jobs,
-)
+from dsf_jax.train import GridResult, Jobs, TrainConfig, grid_jobs, run_jobs
 
 PAIR = ("gpr", "dsf-gpr-r")
 SEARCH_SPLITS = 3
@@ -50,28 +35,20 @@ def random_trials(count: int, seed: int) -> HyperParams:
         lr_gamma=rng.choice([0.005, 0.01, 0.02, 0.05], count),
         lr_pos=rng.choice([0.005, 0.01, 0.02, 0.05], count),
         decay=decay,
-        decay_gamma=np.zeros(count),
         decay_pos=rng.choice([0.0, 5e-5, 5e-4], count),
         dropout_x=rng.choice([0.0, 0.2, 0.5], count),
         dropout_h=rng.choice([0.0, 0.2, 0.5], count),
         dropout_z=rng.choice([0.0, 0.2, 0.5], count),
-        dropout_pos=np.zeros(count),
         eta1=rng.choice(np.arange(11) / 10, count),
-        eta2=np.zeros(count),
         lambda_orth=10.0 ** rng.uniform(-3, 0, count),
-        orth_normalize=np.ones(count, dtype=bool),
         pos_kind=rng.choice(2, count),
         f_p=rng.choice([2, 4, 8, 16], count),
         gamma_init=rng.choice(
             [GAMMA_INITS.index(name) for name in ("ppr", "nppr", "random")], count
         ),
         alpha=rng.choice([0.1, 0.2, 0.5, 0.9], count),
-        a=np.ones(count),
-        b=np.ones(count),
-        rho_scale=np.ones(count),
-        sole=np.zeros(count, dtype=bool),
     )
-    return jax.tree.map(_in_single_precision, trials)
+    return jax.tree.map(lambda leaf: _in_single_precision(leaf, count), trials)
 
 
 def search_jobs(trials: HyperParams, seed: int) -> Jobs:
@@ -85,22 +62,13 @@ def search_jobs(trials: HyperParams, seed: int) -> Jobs:
     )
 
 
-def make_data(dataset: Dataset, model: str) -> TrainData:
-    """The data set as the engine takes it, with ten stratified splits."""
-    x_pos = jnp.asarray(positional_features(dataset.graph).x_pos, dtype=jnp.float32)
-    return TrainData(
-        make_inputs(dataset.graph, jnp.asarray(dataset.features), x_pos, MODELS[model]),
-        jnp.asarray(dataset.labels),
-        *map(jnp.asarray, make_splits(dataset, kind="stratified", num_splits=10)),
-    )
-
-
 def run_model(
     dataset: Dataset, model: str, trials: HyperParams, seed: int, lanes: int
 ) -> GridResult:
     """Search, choose, evaluate; prints one line."""
     start = time.perf_counter()
-    data = make_data(dataset, model)
+    splits = make_splits(dataset, kind="stratified", num_splits=10)
+    data = prepare(dataset, splits, model=model)
     static = {
         "config": MODELS[model],
         "train_config": TrainConfig(
@@ -153,9 +121,11 @@ def main() -> None:
         print_case(generator_seed=seed, gain=gain, separated=gain > widths)
 
 
-def _in_single_precision(leaf: np.ndarray) -> jax.Array:
-    dtype = {"f": jnp.float32, "i": jnp.int32, "b": jnp.bool_}[leaf.dtype.kind]
-    return jnp.asarray(leaf, dtype=dtype)
+def _in_single_precision(leaf: object, count: int) -> jax.Array:
+    """A value of every trial; what is not searched has the same in all."""
+    values = np.broadcast_to(leaf, (count,))
+    dtype = {"f": jnp.float32, "i": jnp.int32, "b": jnp.bool_}[values.dtype.kind]
+    return jnp.asarray(values, dtype=dtype)
 
 
 if __name__ == "__main__":

@@ -186,7 +186,7 @@ def tune(
     console = Console(highlight=False)
     console.print(
         f"best of {found['trials']} trials on {dataset}, {model}: mean validation "
-        f"score {found['val']:.2f} % on {splits} splits"
+        f"score {found['val']:.2f} % on {found['final_splits']} splits"
     )
     for field, value in found["settings"].items():
         console.print(

@@ -88,8 +88,8 @@ def tune(
 
     Returns:
       The best settings with what they were chosen by: `dataset, model, settings, val,
-      finals` (of the ten best)`, trials, vals` (of every trial)`, num_splits,
-      split_kind, seed, epochs, patience, data_digest` and the versions.
+      finals` (of the ten best)`, final_splits, trials, vals` (of every trial)`,
+      num_splits, split_kind, seed, epochs, patience, data_digest` and the versions.
 
     Raises:
       ValueError: if the storage is of another study.
@@ -143,6 +143,7 @@ def tune(
         | max(finals, key=lambda final: final["val"])
         | {
             "finals": [round(final["val"], 3) for final in finals],
+            "final_splits": min(num_masks, FINAL_SPLITS),
             "trials": _num_done(study),
             "vals": [round(v, 3) for t in study.trials if (v := t.value) is not None],
             **environment(),
