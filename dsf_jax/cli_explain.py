@@ -1,6 +1,5 @@
 """`dsf-jax explain`: train or load a model, then write what its filters do."""
 
-import difflib
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,14 +8,13 @@ import typer
 from rich.console import Console
 
 from dsf_jax.catalog import DATASETS, load_dataset
-from dsf_jax.cli_shared import one_line_errors
+from dsf_jax.cli_shared import chosen_settings, one_line_errors
 from dsf_jax.datasets import Dataset
 from dsf_jax.evaluation import dataset_inputs
 from dsf_jax.explain import METHODS, read_filters
 from dsf_jax.fit import fit
 from dsf_jax.grid import Progress
 from dsf_jax.params import Inputs
-from dsf_jax.presets import parse_setting, preset
 from dsf_jax.saved import Saved, load_params, save_params
 from dsf_jax.settings import MODELS, HyperParams, ModelConfig
 
@@ -54,8 +52,8 @@ def explain(
     """
     with one_line_errors():
         report = _import_report()
-        config, chosen = _model(model), map(parse_setting, settings or ())
-        hparams = preset(dataset, model).hparams._replace(**dict(chosen))
+        hparams, _ = chosen_settings(dataset, model, "stratified", settings or [])
+        config = _model(model)
         if method not in METHODS:
             raise ValueError(
                 f"--method must be one of {', '.join(METHODS)}, got {method!r}."
@@ -116,12 +114,6 @@ def _obtain(
 
 
 def _model(name: str) -> ModelConfig:
-    if name not in MODELS:
-        near = difflib.get_close_matches(name, MODELS, n=1, cutoff=0.0)[0]
-        raise ValueError(
-            f"--model must be one of those in MODELS, got {name!r}; did you mean "
-            f"{near!r}?"
-        )
     config = MODELS[name]
     if not isinstance(config, ModelConfig):
         raise ValueError(

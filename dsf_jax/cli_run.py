@@ -1,6 +1,5 @@
 """`dsf-jax evaluate` and `dsf-jax tune`: options -> library calls -> a table."""
 
-import difflib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,8 +8,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dsf_jax.catalog import DATASETS, check_name, load_dataset
+from dsf_jax.catalog import DATASETS, load_dataset
 from dsf_jax.cli_shared import (
+    MODEL_NAMES,
+    check_model,
+    chosen_settings,
     one_line_errors,
     progress_bar,
     refuse,
@@ -19,9 +21,9 @@ from dsf_jax.cli_shared import (
 from dsf_jax.datasets import Dataset
 from dsf_jax.evaluation import evaluate as run_evaluation
 from dsf_jax.grid import Progress
-from dsf_jax.presets import Preset, parse_setting, preset
+from dsf_jax.presets import Preset
 from dsf_jax.settings import MODELS
-from dsf_jax.splits import SPLIT_KINDS, make_splits, report_splits
+from dsf_jax.splits import SPLIT_KINDS
 
 DEFAULT_MODELS = ("gpr", "dsf-gpr-r")
 
@@ -64,8 +66,7 @@ def evaluate(
         typer.Option(
             "--model",
             metavar="NAME",
-            help="A model; give it again for several. gpr, bern, jacobi, "
-            "dsf-{gpr,bern,jacobi}-{i,r}, ablations ...-r-no-{ipe,lgwd,orth}.",
+            help=f"A model; give it again for several: {MODEL_NAMES}.",
             autocompletion=lambda: list(MODELS),
         ),
     ] = None,
@@ -101,7 +102,9 @@ def evaluate(
     """
     with one_line_errors():
         names = model or list(DEFAULT_MODELS)
-        chosen = [_chosen(dataset, name, split_kind, changes or []) for name in names]
+        chosen = [
+            chosen_settings(dataset, name, split_kind, changes or []) for name in names
+        ]
         if journal is not None and len(names) > 1:
             raise ValueError(
                 f"--journal must go with a single --model, got {len(names)}; run them "
@@ -109,19 +112,15 @@ def evaluate(
             )
         loaded = load_dataset(dataset)
         is_default = loaded.name == "regions"
-        protocol: dict[str, Any] = {
-            "num_splits": splits,
-            "split_kind": split_kind,
-            "seed": seed,
-        }
-        masks = make_splits(loaded, kind=split_kind, num_splits=splits, seed=seed)
         records = [
             _evaluate_one(
                 loaded,
                 name,
                 settings,
-                **protocol,
+                num_splits=splits,
                 num_seeds=seeds,
+                split_kind=split_kind,
+                seed=seed,
                 epochs=epochs or (200 if is_default else 1000),
                 patience=(50 if is_default else 100) if patience is None else patience,
                 lanes=_parse_lanes(lanes),
@@ -131,7 +130,7 @@ def evaluate(
         ]
     if json_file is not None:
         write_json_file(json_file, records[0] if len(records) == 1 else records)
-    _print_records(records, loaded, str(report_splits(loaded.labels, masks)))
+    _print_records(records, loaded)
 
 
 def tune(
@@ -164,7 +163,7 @@ def tune(
     except ModuleNotFoundError:
         refuse("tune needs Optuna; install it with: pip install 'dsf-jax[tune]'")
     with one_line_errors(), progress_bar(f"{dataset} {model}") as show:
-        _check_model(model)
+        check_model(model)
 
         def on_progress(progress: tuner.TuneProgress) -> None:
             text = f"best {progress.best_val:.2f}"
@@ -196,27 +195,6 @@ def tune(
         )
     if json_file is not None:
         write_json_file(json_file, found)
-
-
-def _chosen(dataset: str, model: str, split_kind: str, changes: list[str]) -> Preset:
-    """Settings of a model: tuned or published ones, and the user's changes."""
-    check_name(dataset)
-    _check_model(model)
-    found = preset(dataset, model, split_kind)
-    if not changes:
-        return found
-    values = dict(map(parse_setting, changes))
-    source = f"{found.source}; changed: {', '.join(changes)}"
-    return Preset(found.hparams._replace(**values), source)
-
-
-def _check_model(model: str) -> None:
-    if model not in MODELS:
-        near = difflib.get_close_matches(model, MODELS, n=1, cutoff=0.0)[0]
-        raise ValueError(
-            "--model must be one of gpr, bern, jacobi, dsf-{gpr,bern,jacobi}-{i,r} "
-            f"or an ablation, got {model!r}; did you mean {near!r}?"
-        )
 
 
 def _parse_lanes(text: str) -> int | None:
@@ -251,9 +229,7 @@ def _shown(show: Callable[[int, int, str], None]) -> Callable[[Progress], None]:
     return on_progress
 
 
-def _print_records(
-    records: list[dict[str, Any]], dataset: Dataset, splits: str
-) -> None:
+def _print_records(records: list[dict[str, Any]], dataset: Dataset) -> None:
     console = Console(highlight=False, markup=False)
     metric = {"accuracy": "accuracy", "roc_auc": "ROC-AUC"}[dataset.metric]
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
@@ -270,7 +246,7 @@ def _print_records(
             f"{record['compile_seconds']:.1f}",
             f"{record['lanes']}, {record['occupancy']:.0%}",
         )
-    console.print(f"{dataset.name}: {splits}", soft_wrap=True)
+    console.print(f"{dataset.name}: {records[0]['splits']}", soft_wrap=True)
     console.print(table)
     console.print("± is half of the Student-t 95 % interval of the mean over the runs.")
     for record in records:

@@ -1,6 +1,7 @@
 """What the commands share: one line for a mistake, files, progress bars."""
 
 import contextlib
+import difflib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,7 +16,16 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from dsf_jax.catalog import check_name
+from dsf_jax.presets import Preset, parse_setting, preset
 from dsf_jax.records import write_json
+from dsf_jax.settings import MODELS
+
+MODEL_NAMES = (
+    "gpr, bern, jacobi, dsf-{gpr,bern,jacobi}-{i,r}, an ablation "
+    "...-r-no-{ipe,lgwd,orth}, or a baseline: gcn, gat, cheb, appnp, gnn-lf, gnn-hf, "
+    "fagcn, pa-gnn"
+)
 
 
 def refuse(message: str) -> NoReturn:
@@ -34,6 +44,29 @@ def one_line_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo("dsf-jax: stopped by Ctrl-C.", err=True)
         raise typer.Exit(130) from None
+
+
+def chosen_settings(
+    dataset: str, model: str, split_kind: str, changes: list[str]
+) -> Preset:
+    """Settings of a model: tuned or published ones, and the user's changes."""
+    check_name(dataset)
+    check_model(model)
+    found = preset(dataset, model, split_kind)
+    if not changes:
+        return found
+    values = dict(map(parse_setting, changes))
+    source = f"{found.source}; changed: {', '.join(changes)}"
+    return Preset(found.hparams._replace(**values), source)
+
+
+def check_model(model: str) -> None:
+    """Refuse a name that is not in `MODELS` and suggest the nearest."""
+    if model not in MODELS:
+        near = difflib.get_close_matches(model, MODELS, n=1, cutoff=0.0)[0]
+        raise ValueError(
+            f"--model must be {MODEL_NAMES}, got {model!r}; did you mean {near!r}?"
+        )
 
 
 def write_json_file(path: Path, value: Any) -> None:

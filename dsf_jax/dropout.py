@@ -107,6 +107,16 @@ def stored_shape(features: SparseFeatures | Float[Array, "N F"]) -> tuple[int, .
     return stored.shape
 
 
+def drop(x: Array, mask: Array | None) -> Array:
+    """Dropout by a mask; none in evaluation.
+
+    Example:
+      >>> drop(jnp.ones(2), jnp.asarray([0.0, 2.0])).tolist()
+      [0.0, 2.0]
+    """
+    return x if mask is None else x * mask
+
+
 def hash_bits(key: Key[Array, ""], shape: tuple[int, ...]) -> UInt32[Array, "..."]:
     """32 random bits per entry: a hash of the two words of the key and the position.
 

@@ -26,7 +26,7 @@ from dsf_jax.positional import NUM_COLUMNS, positional_features
 from dsf_jax.presets import settings_to_json
 from dsf_jax.records import Journal, digest
 from dsf_jax.settings import MODELS, Config, HyperParams
-from dsf_jax.splits import Split, make_splits
+from dsf_jax.splits import Split, make_splits, report_splits
 from dsf_jax.train import Jobs, TrainConfig, TrainData, grid_jobs
 
 # what a journal keeps of a job, and a record of all of them
@@ -124,8 +124,8 @@ def evaluate(
     Returns:
       The record, scores in percent: `dataset, model, metric, mean, ci95, std,
       num_finite, test, val, best_epoch, epochs_run, is_finite` (S x R), `settings,
-      split_kind, seed, data_digest, split_digest, seconds, compile_seconds, lanes,
-      occupancy, versions, device, date` and more.
+      split_kind, splits` (their sizes)`, seed, data_digest, split_digest, seconds,
+      compile_seconds, lanes, occupancy, versions, device, date` and more.
 
     Example:
       >>> from dsf_jax import regions
@@ -139,12 +139,8 @@ def evaluate(
     data = prepare(dataset, splits, model=model)
     config = MODELS[model]
     jobs = grid_jobs(hparams, num_splits=num_splits, num_seeds=num_seeds, seed=seed)
-    train_config = TrainConfig(
-        num_classes=dataset.num_classes,
-        epochs=epochs,
-        patience=patience,
-        lanes=choose_lanes(data, config=config) if lanes is None else lanes,
-        metric=dataset.metric,
+    train_config = protocol(
+        dataset, data, model=model, epochs=epochs, patience=patience, lanes=lanes
     )
     what = {
         "dataset": dataset.name,
@@ -168,6 +164,7 @@ def evaluate(
         what
         | _scores(finished, (num_splits, num_seeds))
         | {
+            "splits": str(report_splits(dataset.labels, splits)),
             "lanes": train_config.lanes,
             "seconds": report.seconds if report else 0.0,
             "compile_seconds": report.compile_seconds if report else 0.0,
@@ -177,6 +174,34 @@ def evaluate(
             ),
             **environment(),
         }
+    )
+
+
+def protocol(
+    dataset: Dataset,
+    data: TrainData,
+    *,
+    model: str,
+    epochs: int,
+    patience: int,
+    lanes: int | None,
+) -> TrainConfig:
+    """The protocol of training on a data set; `lanes=None` leaves them to the rule.
+
+    Example:
+      >>> from dsf_jax import make_splits, regions
+      >>> dataset = regions(60)
+      >>> data = prepare(dataset, make_splits(dataset), model="gpr")
+      >>> limits = {"epochs": 9, "patience": 3, "lanes": 2}
+      >>> protocol(dataset, data, model="gpr", **limits).num_classes
+      2
+    """
+    return TrainConfig(
+        num_classes=dataset.num_classes,
+        epochs=epochs,
+        patience=patience,
+        lanes=choose_lanes(data, config=MODELS[model]) if lanes is None else lanes,
+        metric=dataset.metric,
     )
 
 
@@ -216,7 +241,7 @@ def environment() -> dict[str, Any]:
 def _run_missing(
     jobs: Jobs,
     data: TrainData,
-    config: Any,
+    config: Config,
     train_config: TrainConfig,
     journal: Journal | None,
     on_progress: Callable[[Progress], None] | None,

@@ -130,14 +130,14 @@ def run_grid(
         "config": config,
         "train_config": train_config,
         "mesh": mesh,
-        "lanes": -(-min(train_config.lanes, num_jobs) // num_devices),
     }
+    lanes = -(-min(train_config.lanes, num_jobs) // num_devices)
     shared = _place(data, NamedSharding(mesh, PartitionSpec()))
     own_jobs, counts = _place(
         (deal.spread(jobs), deal.counts), NamedSharding(mesh, PartitionSpec(_AXIS))
     )
     began = time.perf_counter()
-    queue = _open(own_jobs, counts, shared, **compiled)
+    queue = _open(own_jobs, counts, shared, lanes=lanes, **compiled)
     queue = _advance(queue, own_jobs, shared, 0, **compiled)  # compiles, no epoch
     compile_seconds = time.perf_counter() - began
     queue = _run_pieces(queue, own_jobs, shared, deal, compiled, on_progress)
@@ -170,8 +170,7 @@ def choose_lanes(data: TrainData, *, config: Config) -> int:
     """
     num_nodes, num_features = data.inputs.features.shape
     item = jnp.zeros(()).dtype.itemsize
-    columns = config.signal_width
-    signal = num_nodes * columns * item
+    signal = num_nodes * config.signal_width * item
     # positions of all orders and about ten more signals, four copies of the parameters
     total = (config.order + 10) * signal + 4 * num_features * config.hidden * item
     device = jax.devices()[0]
@@ -256,10 +255,10 @@ def _on_each_device(
     return sharded(*own, *shared)
 
 
-_STATIC = ("config", "train_config", "mesh", "lanes")
+_STATIC = ("config", "train_config", "mesh")
 
 
-@partial(jax.jit, static_argnames=_STATIC)
+@partial(jax.jit, static_argnames=(*_STATIC, "lanes"))
 def _open(
     jobs: Jobs,
     counts: Int[Array, " D"],
@@ -287,10 +286,7 @@ def _advance(
     config: Config,
     train_config: TrainConfig,
     mesh: Mesh,
-    lanes: int,
 ) -> Queue:
-    del lanes  # those of the queue
-
     def run(queue: Queue, jobs: Jobs, data: TrainData, max_epochs: Array) -> Queue:
         program = make_program(jobs, data, config=config, train_config=train_config)
         return advance(queue, jobs, program, max_epochs=max_epochs)

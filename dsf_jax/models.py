@@ -17,7 +17,7 @@ import optax
 from jax import Array
 from jaxtyping import Bool, Float, Int
 
-from dsf_jax.dropout import Masks
+from dsf_jax.dropout import Masks, drop
 from dsf_jax.features import project
 from dsf_jax.filters import (
     cumulative_weights,
@@ -26,7 +26,7 @@ from dsf_jax.filters import (
     shared_filter,
 )
 from dsf_jax.ipe import encode, orthogonality_loss, positions
-from dsf_jax.params import Inputs, Linear, Params, PositionParams
+from dsf_jax.params import Inputs, Params, PositionParams, affine
 from dsf_jax.settings import HyperParams, ModelConfig
 from dsf_jax.sparse import Operator
 
@@ -288,7 +288,7 @@ def _classify(
     params: Params, filtered: Float[Array, "N _"], config: ModelConfig
 ) -> Float[Array, "N C"]:
     """Logits of the filtered signal: itself, or the last line of Algorithm 1."""
-    return filtered if config.project_first else _affine(params.out, filtered)
+    return filtered if config.project_first else affine(params.out, filtered)
 
 
 def _encode_features(
@@ -298,10 +298,10 @@ def _encode_features(
     first = params.out if params.hidden is None else params.hidden
     signal = project(inputs.features, first.w, masks.x) + first.bias[None, :]
     if params.hidden is not None:
-        signal = _drop(jax.nn.relu(signal), masks.h)
+        signal = drop(jax.nn.relu(signal), masks.h)
         if config.project_first:
-            signal = _affine(params.out, signal)
-    return _drop(signal, masks.z)
+            signal = affine(params.out, signal)
+    return drop(signal, masks.z)
 
 
 def _local_logits(
@@ -385,8 +385,8 @@ def _start(
     w = position.start.w
     in_use = jnp.arange(w.shape[0]) < hparams.f_p
     x_pos = inputs.x_pos[jnp.asarray(hparams.pos_kind)].astype(w.dtype)
-    pos0 = jnp.tanh(_affine(position.start, jnp.where(in_use[None, :], x_pos, 0.0)))
-    return _drop(pos0, masks.pos)
+    pos0 = jnp.tanh(affine(position.start, jnp.where(in_use[None, :], x_pos, 0.0)))
+    return drop(pos0, masks.pos)
 
 
 def _strengths(
@@ -398,11 +398,3 @@ def _strengths(
         "eta2": hparams.eta2 if config.variant == "I" else 0.0,
         "scale": 1 / num_nodes if config.mean_correlation else 1.0,
     }
-
-
-def _affine(linear: Linear, x: Float[Array, "N I"]) -> Float[Array, "N O"]:
-    return x @ linear.w + linear.bias[None, :]
-
-
-def _drop(x: Array, mask: Array | None) -> Array:
-    return x if mask is None else x * mask

@@ -245,3 +245,13 @@ def init_linear(
         w=bound * jax.random.uniform(w_key, (num_in, num_out), float, -1.0, 1.0),
         bias=bound * jax.random.uniform(bias_key, (num_out,), float, -1.0, 1.0),
     )
+
+
+def affine(linear: Linear, x: Float[Array, "N I"]) -> Float[Array, "N O"]:
+    """X W + b.
+
+    Example:
+      >>> affine(Linear(jnp.ones((2, 1)), jnp.ones(1)), jnp.eye(2)).tolist()
+      [[2.0], [2.0]]
+    """
+    return x @ linear.w + linear.bias[None, :]

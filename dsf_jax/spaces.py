@@ -13,8 +13,6 @@ they share, and the rest are those of each model's own paper or code.
 
 from typing import Any
 
-from dsf_jax.settings import HyperParams
-
 Space = dict[str, tuple[Any, ...]]
 
 _RATE = ("log", 1e-4, 1e-1)
@@ -147,5 +145,3 @@ SPACES: dict[str, Space] = {
     },
 }
 """Search space of every model that can be tuned."""
-
-assert all(set(space) <= set(HyperParams._fields) for space in SPACES.values())

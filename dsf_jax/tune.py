@@ -18,13 +18,13 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
 from dsf_jax.datasets import Dataset
-from dsf_jax.evaluation import data_digest, environment, prepare
-from dsf_jax.grid import Progress, choose_lanes, run_grid
+from dsf_jax.evaluation import data_digest, environment, prepare, protocol
+from dsf_jax.grid import Progress, run_grid
 from dsf_jax.presets import preset, settings_from_json, settings_to_json
 from dsf_jax.settings import MODELS, HyperParams
 from dsf_jax.spaces import Space, complete, space_of
 from dsf_jax.splits import make_splits
-from dsf_jax.train import Jobs, TrainConfig, TrainData
+from dsf_jax.train import Jobs, TrainData
 
 BATCH = 10  # trials that are asked for together
 FINALISTS, FINAL_SPLITS = 10, 10  # the best trials run again, on more splits
@@ -116,12 +116,8 @@ def tune(
     num_masks = num_splits if split_kind == "fixed" else max(num_splits, 10)
     splits = make_splits(dataset, kind=split_kind, num_splits=num_masks, seed=seed)
     data = prepare(dataset, splits, model=model)
-    train_config = TrainConfig(
-        num_classes=dataset.num_classes,
-        epochs=epochs,
-        patience=patience,
-        lanes=choose_lanes(data, config=MODELS[model]) if lanes is None else lanes,
-        metric=dataset.metric,
+    train_config = protocol(
+        dataset, data, model=model, epochs=epochs, patience=patience, lanes=lanes
     )
     search = _Search(
         study=study,

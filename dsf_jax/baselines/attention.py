@@ -18,14 +18,12 @@ from dsf_jax.baselines.network import (
     BaselineParams,
     Network,
     Perceptron,
-    affine,
-    drop,
     glorot,
     project_features,
 )
-from dsf_jax.dropout import Masks
+from dsf_jax.dropout import Masks, drop
 from dsf_jax.features import project, weighted_sum
-from dsf_jax.params import Inputs, Linear, init_linear
+from dsf_jax.params import Inputs, Linear, affine, init_linear
 from dsf_jax.settings import BaselineConfig, HyperParams
 from dsf_jax.sparse import Operator
 

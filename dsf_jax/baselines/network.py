@@ -7,9 +7,9 @@ import jax
 from jax import Array
 from jaxtyping import Float, Key
 
-from dsf_jax.dropout import Masks
+from dsf_jax.dropout import Masks, drop
 from dsf_jax.features import project
-from dsf_jax.params import Inputs, Linear, init_linear
+from dsf_jax.params import Inputs, Linear, affine, init_linear
 
 
 class BaselineParams(NamedTuple):
@@ -109,28 +109,6 @@ def project_features(map_: Linear, inputs: Inputs, masks: Masks) -> Float[Array,
       'project_features'
     """
     return project(inputs.features, map_.w, masks.x) + map_.bias[None, :]
-
-
-def affine(map_: Linear, x: Float[Array, "N I"]) -> Float[Array, "N O"]:
-    """X W + b.
-
-    Example:
-      >>> import jax.numpy as jnp
-      >>> affine(Linear(jnp.ones((2, 1)), jnp.ones(1)), jnp.eye(2)).tolist()
-      [[2.0], [2.0]]
-    """
-    return x @ map_.w + map_.bias[None, :]
-
-
-def drop(x: Array, mask: Array | None) -> Array:
-    """Dropout by a mask; none in evaluation.
-
-    Example:
-      >>> import jax.numpy as jnp
-      >>> drop(jnp.ones(2), jnp.asarray([0.0, 2.0])).tolist()
-      [0.0, 2.0]
-    """
-    return x if mask is None else x * mask
 
 
 def glorot(key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:

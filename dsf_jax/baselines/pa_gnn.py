@@ -23,16 +23,14 @@ from dsf_jax.baselines.network import (
     BaselineParams,
     Network,
     Perceptron,
-    affine,
-    drop,
     encode_features,
     init_perceptron,
     project_features,
 )
 from dsf_jax.bases import monomial
-from dsf_jax.dropout import Masks
+from dsf_jax.dropout import Masks, drop
 from dsf_jax.filters import diverse_filter, shared_filter
-from dsf_jax.params import Inputs, Linear, init_linear, initial_gamma
+from dsf_jax.params import Inputs, Linear, affine, init_linear, initial_gamma
 from dsf_jax.settings import BaselineConfig, HyperParams
 
 

@@ -17,13 +17,12 @@ from dsf_jax.baselines.network import (
     BaselineParams,
     Network,
     Perceptron,
-    drop,
     encode_features,
     glorot,
     init_perceptron,
 )
 from dsf_jax.bases import chebyshev, monomial
-from dsf_jax.dropout import Masks
+from dsf_jax.dropout import Masks, drop
 from dsf_jax.features import project
 from dsf_jax.filters import shared_filter
 from dsf_jax.params import Inputs, Linear
