@@ -8,21 +8,34 @@ One JSON line per number of lanes (of all devices together; one device per core)
 `ms_per_epoch_run`, and the same in `units` of one scipy product Ã x with 64 float32
 columns on the same graph in the same process (`scipy_product_ms`), so that the figure
 survives a busy machine; `compile_s`, and `peak_rss_mb` of the process so far. Data sets
-have their published settings. `--nodes` generates random graphs of degree 10 instead,
-to see how the cost grows.
+have their published settings. `--nodes` generates graphs of degree 10 instead, with
+random positional features, to see how the cost grows; `program_mb` is then the memory
+of all lanes as one compiled call (arguments and temporaries by XLA's account).
 """
 
 import argparse
 import resource
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from common import note, print_case, print_environment, time_calls
 
-from dsf_jax import MODELS, Dataset, a_tilde, load_dataset, make_dataset, make_splits
+from dsf_jax import (
+    MODELS,
+    Dataset,
+    HyperParams,
+    SparseFeatures,
+    a_tilde,
+    load_dataset,
+    make_dataset,
+    make_inputs,
+    make_splits,
+)
 from dsf_jax.evaluation import prepare
 from dsf_jax.grid import choose_lanes, run_grid, use_all_cores
 from dsf_jax.presets import preset
-from dsf_jax.train import TrainConfig, TrainData, grid_jobs
+from dsf_jax.train import TrainConfig, TrainData, grid_jobs, run_jobs
 
 REPEATS = 5
 
@@ -35,19 +48,50 @@ def scipy_product_ms(dataset: Dataset) -> float:
     return time_calls({"scipy": lambda: op @ x}, rounds=2)["scipy"].ms
 
 
-def random_graph(num_nodes: int, degree: int = 10) -> Dataset:
-    """Random pairs of nodes, sparse features, five classes."""
+def ring_graph(num_nodes: int, degree: int = 10) -> Dataset:
+    """Nodes on a ring, joined to random ones of the next 50; five random classes.
+
+    Neighbours are near in memory whatever the size. With pairs drawn from all nodes a
+    product leaves the cache at some size and slows down several times, scipy's most.
+    """
     rng = np.random.default_rng(0)
-    pairs = rng.integers(num_nodes, size=(num_nodes * degree // 2, 2))
+    start = np.repeat(np.arange(num_nodes), degree // 2)
+    end = (start + rng.integers(1, 51, size=start.size)) % num_nodes
+    pairs = np.column_stack([start, end])
     features = np.zeros((num_nodes, 64), dtype=np.float32)
     features[np.arange(num_nodes), rng.integers(64, size=num_nodes)] = 1
     labels = rng.integers(5, size=num_nodes)
-    return make_dataset(pairs, features, labels, name=f"random-{num_nodes}")
+    return make_dataset(pairs, features, labels, name=f"ring-{num_nodes}")
+
+
+def prepare_random(dataset: Dataset, model: str) -> TrainData:
+    """One split, and positions from a normal distribution: real ones take minutes."""
+    rng = np.random.default_rng(1)
+    x_pos = rng.normal(size=(2, dataset.graph.num_nodes, 32)).astype(np.float32)
+    features = SparseFeatures.from_scipy(dataset.features)
+    inputs = make_inputs(dataset.graph, features, jnp.asarray(x_pos), MODELS[model])
+    masks = map(jnp.asarray, make_splits(dataset, num_splits=1))
+    return TrainData(inputs, jnp.asarray(dataset.labels), *masks)
+
+
+def peak_rss_mb() -> float:
+    """Most memory that this process has held so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def program_mb(data: TrainData, model: str, lanes: int) -> float:
+    """Memory of the grid as one compiled call."""
+    jobs = grid_jobs(HyperParams(), num_splits=1, num_seeds=lanes, seed=0)
+    train_config = TrainConfig(num_classes=5, lanes=lanes)
+    run = jax.jit(run_jobs, static_argnames=("config", "train_config"))
+    lowered = run.lower(jobs, data, config=MODELS[model], train_config=train_config)
+    analysis = lowered.compile().memory_analysis()
+    return (analysis.argument_size_in_bytes + analysis.temp_size_in_bytes) / 2**20
 
 
 def time_epochs(
-    dataset: Dataset, data: TrainData, model: str, lanes: int, epochs: int, label: str
-) -> None:
+    dataset: Dataset, data: TrainData, model: str, lanes: int, epochs: int
+) -> dict[str, object]:
     """Full lanes, every run of equal length, no early end."""
     hparams = preset(dataset.name, model).hparams
     jobs = grid_jobs(hparams, num_splits=1, num_seeds=lanes, seed=0)
@@ -64,17 +108,16 @@ def time_epochs(
         # the last round of the engine evaluates only: epochs + 1 rounds, epochs updates
         pairs.append((1e3 * seconds / (epochs * lanes), scipy_product_ms(dataset)))
     ms, unit = (float(value) for value in np.median(pairs, axis=0))
-    print_case(
-        dataset=dataset.name,
-        model=model,
-        lanes=lanes,
-        chosen_by=label,
-        ms_per_epoch_run=ms,
-        scipy_product_ms=unit,
-        units=float(np.median([ms / unit for ms, unit in pairs])),
-        compile_s=first.compile_seconds,
-        peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    )
+    return {
+        "dataset": dataset.name,
+        "model": model,
+        "lanes": lanes,
+        "ms_per_epoch_run": ms,
+        "scipy_product_ms": unit,
+        "units": float(np.median([ms / unit for ms, unit in pairs])),
+        "compile_s": first.compile_seconds,
+        "peak_rss_mb": peak_rss_mb(),
+    }
 
 
 def main() -> None:
@@ -87,22 +130,26 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=100)
     arguments = parser.parse_args()
     use_all_cores()
-    print_environment(
-        peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    )
+    print_environment(peak_rss_mb=peak_rss_mb())
     if arguments.nodes:
-        datasets = map(random_graph, arguments.nodes)
+        datasets = map(ring_graph, arguments.nodes)
     else:
         datasets = [load_dataset(arguments.dataset)]
+    config = MODELS[arguments.model]
     for dataset in datasets:
-        splits = make_splits(dataset, num_splits=1)
-        data = prepare(dataset, splits, model=arguments.model)
+        if arguments.nodes:
+            data = prepare_random(dataset, arguments.model)
+        else:
+            splits = make_splits(dataset, num_splits=1)
+            data = prepare(dataset, splits, model=arguments.model)
         for label in arguments.lanes:
             note(f"{dataset.name}, {arguments.model}: {label} lanes")
-            is_auto = label == "auto"
-            lanes = choose_lanes(data, config=MODELS[arguments.model])
-            lanes = lanes if is_auto else int(label)
-            time_epochs(dataset, data, arguments.model, lanes, arguments.epochs, label)
+            auto = label == "auto"
+            lanes = choose_lanes(data, config=config) if auto else int(label)
+            case = time_epochs(dataset, data, arguments.model, lanes, arguments.epochs)
+            if arguments.nodes:
+                case["program_mb"] = program_mb(data, arguments.model, lanes)
+            print_case(chosen_by=label, **case)
 
 
 if __name__ == "__main__":
