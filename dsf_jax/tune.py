@@ -7,6 +7,7 @@ so a study that is killed resumes from its storage with every finished trial.
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,8 +28,10 @@ from dsf_jax.splits import make_splits
 from dsf_jax.train import Jobs, TrainData
 
 BATCH = 10  # trials that are asked for together
-FINALISTS, FINAL_SPLITS = 10, 10  # the best trials run again, on more splits
-PAD_JOBS = FINALISTS * FINAL_SPLITS  # and 10 splits x 10 seeds are the same program
+FINALISTS, FEWEST_FINALISTS = 5, 10  # one of five trials runs again, ten at least,
+FINAL_SPLITS = 10  # on more splits
+OTHER_SEEDS = 1_000_000  # than those of the trials
+PAD_JOBS = 100  # the same program for batches, finalists and 10 splits x 10 seeds
 
 
 class TuneProgress(NamedTuple):
@@ -67,8 +70,8 @@ def tune(
     The first trial has the settings that `evaluate` would use (published or tuned
     before, where they exist), moved into the ranges of the space. Each trial runs once
     on each of the first splits. The best of many noisy scores is a lucky one, so the
-    ten best trials run again, with other seeds and on ten splits, and the best of those
-    is chosen; by validation alone, too.
+    best fifth of the trials (at least ten) runs again, with other seeds and on ten
+    splits, and the best of those is chosen; by validation alone, too.
 
     Args:
       dataset: from `load_dataset` or `make_dataset`.
@@ -88,7 +91,7 @@ def tune(
 
     Returns:
       The best settings with what they were chosen by: `dataset, model, settings, val,
-      finals` (of the ten best)`, final_splits, trials, vals` (of every trial)`,
+      finals` (of the best fifth)`, final_splits, trials, vals` (of every trial)`,
       num_splits, split_kind, seed, epochs, patience, data_digest` and the versions.
 
     Raises:
@@ -133,13 +136,14 @@ def tune(
     while (num_left := num_trials - _num_done(study)) > 0:
         trials = [study.ask() for _ in range(min(BATCH, num_left))]
         _run_batch(search, trials, on_progress)
-    finals = _run_finals(search, num_masks)
+    more_splits = min(num_masks, FINAL_SPLITS)
+    finals = _run_finals(search._replace(num_splits=more_splits), on_progress)
     return (
         what
         | max(finals, key=lambda final: final["val"])
         | {
             "finals": [round(final["val"], 3) for final in finals],
-            "final_splits": min(num_masks, FINAL_SPLITS),
+            "final_splits": more_splits,
             "trials": _num_done(study),
             "vals": [round(v, 3) for t in study.trials if (v := t.value) is not None],
             **environment(),
@@ -236,61 +240,84 @@ def _run_batch(
     trials: list[optuna.Trial],
     on_progress: Callable[[TuneProgress], None] | None,
 ) -> None:
-    """Run the trials on all splits, and tell each one when its last job has ended."""
+    """Run the trials on the first splits, and tell each one."""
     base = settings_to_json(search.base)
     settings = [base | _suggest(trial, search.space) for trial in trials]
     for trial, chosen in zip(trials, settings, strict=True):
         trial.set_user_attr("settings", chosen)
-    scores = np.full((len(trials), search.num_splits), np.nan)
+    jobs = _jobs(search, [trial.number for trial in trials], settings)
+    _run(search, jobs, lambda i, val: search.study.tell(trials[i], val), on_progress)
+
+
+def _run_finals(
+    search: _Search, on_progress: Callable[[TuneProgress], None] | None
+) -> list[dict[str, Any]]:
+    """Settings and mean validation score of the best trials, on more splits."""
+    study, state = search.study, optuna.trial.TrialState
+    done = study.get_trials(states=(state.COMPLETE,))
+    num_finals = max(FEWEST_FINALISTS, search.num_trials // FINALISTS)
+    best = sorted(done, key=lambda trial: -(trial.value or 0.0))[:num_finals]
+    missing = [trial for trial in best if _final(trial) not in study.user_attrs]
+    at_once = PAD_JOBS // search.num_splits
+    for i in range(0, len(missing), at_once):
+        part = missing[i : i + at_once]
+        names = [_final(trial) for trial in part]
+        numbers = [OTHER_SEEDS + trial.number for trial in part]
+        jobs = _jobs(search, numbers, [trial.user_attrs["settings"] for trial in part])
+        _run(search, jobs, partial(_keep, study, names), on_progress)
+    vals = study.user_attrs
+    return [
+        {"settings": trial.user_attrs["settings"], "val": vals[_final(trial)]}
+        for trial in best
+    ]
+
+
+def _final(trial: optuna.trial.FrozenTrial) -> str:
+    return f"final of {trial.number}"
+
+
+def _keep(study: optuna.Study, names: list[str], i: int, val: float) -> None:
+    study.set_user_attr(names[i], val)
+
+
+def _run(
+    search: _Search,
+    jobs: Jobs,
+    tell: Callable[[int, float], object],
+    on_progress: Callable[[TuneProgress], None] | None,
+) -> None:
+    """Run settings x splits, and tell the mean score of each when its last job ends."""
+    scores = np.full((len(jobs.split) // search.num_splits, search.num_splits), np.nan)
 
     def report(progress: Progress) -> None:
         results = progress.results
         scores.flat[progress.finished] = np.where(results.is_finite, results.val, 0.0)
         for i in np.unique(progress.finished // search.num_splits):
             if not np.isnan(scores[i]).any():
-                search.study.tell(trials[i], 100 * float(scores[i].mean()))
+                tell(int(i), 100 * float(scores[i].mean()))
         if on_progress is not None:
             on_progress(_progress(search, progress))
 
-    jobs = _jobs(
-        search, [trial.number for trial in trials], settings, search.num_splits
-    )
     run_grid(jobs, search.data, **search.configs, pad_to=PAD_JOBS, on_progress=report)
-
-
-def _run_finals(search: _Search, num_masks: int) -> list[dict[str, Any]]:
-    """Settings and mean validation score of the best trials, on more splits."""
-    done = search.study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
-    best = sorted(done, key=lambda trial: -(trial.value or 0.0))[:FINALISTS]
-    settings = [trial.user_attrs["settings"] for trial in best]
-    num_splits = min(num_masks, FINAL_SPLITS)
-    numbers = [len(search.study.trials) + i for i in range(len(best))]  # other seeds
-    jobs = _jobs(search, numbers, settings, num_splits)
-    results = run_grid(jobs, search.data, **search.configs, pad_to=PAD_JOBS).jobs
-    scores = np.where(results.is_finite, results.val, 0.0).reshape(-1, num_splits)
-    return [
-        {"settings": chosen, "val": 100 * float(val)}
-        for chosen, val in zip(settings, scores.mean(axis=1), strict=True)
-    ]
 
 
 def _jobs(
     search: _Search,
     numbers: list[int],
     settings: list[dict[str, Any]],
-    num_splits: int,
 ) -> Jobs:
     """Every trial on every split; a key for each, whatever the batch."""
     hparams = [settings_from_json(chosen) for chosen in settings]
     trial_keys = [jax.random.fold_in(search.key, number) for number in numbers]
-    split = jnp.arange(num_splits, dtype=jnp.int32)
+    split = jnp.arange(search.num_splits, dtype=jnp.int32)
     return Jobs(
         key=jnp.concatenate(
             [jax.vmap(jax.random.fold_in, (None, 0))(key, split) for key in trial_keys]
         ),
         split=jnp.tile(split, len(numbers)),
         hparams=jax.tree.map(
-            lambda *values: jnp.repeat(jnp.asarray(values), num_splits), *hparams
+            lambda *values: jnp.repeat(jnp.asarray(values), search.num_splits),
+            *hparams,
         ),
     )
 

@@ -46,6 +46,10 @@ def test_a_study_compiles_once_resumes_and_is_checked(dataset, tmp_path):
     assert more["vals"][:4] == found["vals"]  # nothing ran again
     assert more["trials"] == 6
     assert grid._advance._cache_size() == 1
+    again = tune(
+        dataset, "gpr", num_trials=6, storage=storage, on_progress=pytest.fail, **FEW
+    )
+    assert again["finals"] == more["finals"]  # they are kept, too
     with pytest.raises(ValueError, match="with epochs = 5 instead of 6"):
         tune(dataset, "gpr", num_trials=6, storage=storage, **FEW | {"epochs": 6})
 
