@@ -20,7 +20,7 @@ from dsf_jax.catalog import (
 from dsf_jax.correlation import Correlation
 from dsf_jax.datasets import Dataset, Source, make_dataset
 from dsf_jax.dropout import Masks, draw_masks
-from dsf_jax.evaluation import evaluate, prepare
+from dsf_jax.evaluation import evaluate, finite_scores, prepare
 from dsf_jax.features import SparseFeatures
 from dsf_jax.filters import (
     basis_terms,
@@ -39,6 +39,7 @@ from dsf_jax.grid import (
     run_grid,
     use_all_cores,
 )
+from dsf_jax.intervals import interval, paired_difference
 from dsf_jax.ipe import (
     Heads,
     encode,
@@ -149,8 +150,10 @@ __all__ = [
     "encode",
     "evaluate",
     "evaluate_basis",
+    "finite_scores",
     "grid_jobs",
     "init",
+    "interval",
     "jacobi",
     "l_hat",
     "legendre",
@@ -164,6 +167,7 @@ __all__ = [
     "monomial",
     "node_positions",
     "orthogonality_loss",
+    "paired_difference",
     "polynomial_basis",
     "positional_features",
     "positions",

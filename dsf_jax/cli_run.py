@@ -20,7 +20,9 @@ from dsf_jax.cli_shared import (
 )
 from dsf_jax.datasets import Dataset
 from dsf_jax.evaluation import evaluate as run_evaluation
+from dsf_jax.evaluation import finite_scores
 from dsf_jax.grid import Progress
+from dsf_jax.intervals import METHODS, interval, paired_difference
 from dsf_jax.presets import Preset
 from dsf_jax.settings import MODELS
 from dsf_jax.splits import SPLIT_KINDS
@@ -77,6 +79,12 @@ def evaluate(
     patience: Patience = None,
     lanes: Lanes = "auto",
     seed: Seed = 0,
+    settings_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--settings", metavar="FILE", help="Settings that `tune --json` wrote."
+        ),
+    ] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option(
@@ -85,6 +93,16 @@ def evaluate(
             help="Change a setting, e.g. eta1=0.5; give it again for several.",
         ),
     ] = None,
+    interval_method: Annotated[
+        str,
+        typer.Option(
+            "--interval",
+            metavar="METHOD",
+            help="Of the 95 % interval: student-t or bootstrap over the runs, or "
+            "clustered, which takes each split as one observation.",
+            autocompletion=lambda: list(METHODS),
+        ),
+    ] = "student-t",
     journal: Annotated[
         Path | None,
         typer.Option(
@@ -103,8 +121,14 @@ def evaluate(
     with one_line_errors():
         names = model or list(DEFAULT_MODELS)
         chosen = [
-            chosen_settings(dataset, name, split_kind, changes or []) for name in names
+            chosen_settings(dataset, name, split_kind, changes or [], settings_file)
+            for name in names
         ]
+        if interval_method not in METHODS:
+            raise ValueError(
+                f"--interval must be one of {', '.join(METHODS)}, got "
+                f"{interval_method!r}."
+            )
         if journal is not None and len(names) > 1:
             raise ValueError(
                 f"--journal must go with a single --model, got {len(names)}; run them "
@@ -128,6 +152,7 @@ def evaluate(
             )
             for name, settings in zip(names, chosen, strict=True)
         ]
+    records = [_with_interval(record, interval_method) for record in records]
     if json_file is not None:
         write_json_file(json_file, records[0] if len(records) == 1 else records)
     _print_records(records, loaded)
@@ -144,11 +169,15 @@ def tune(
             autocompletion=lambda: list(MODELS),
         ),
     ],
-    storage: Annotated[
-        Path,
-        typer.Option(metavar="FILE", help="The study; a file that exists is resumed."),
-    ],
     trials: Annotated[int, typer.Option(min=1, help="Finished trials to reach.")] = 200,
+    storage: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The study; a file that exists is resumed. By default "
+            "DATASET-MODEL.study in this folder.",
+        ),
+    ] = None,
     splits: Annotated[int, typer.Option(min=1, help="Splits per trial.")] = 3,
     split_kind: SplitKind = "stratified",
     epochs: Epochs = None,
@@ -164,6 +193,7 @@ def tune(
         refuse("tune needs Optuna; install it with: pip install 'dsf-jax[tune]'")
     with one_line_errors(), progress_bar(f"{dataset} {model}") as show:
         check_model(model)
+        storage = storage or Path(f"{dataset}-{model}.study")
 
         def on_progress(progress: tuner.TuneProgress) -> None:
             text = f"best {progress.best_val:.2f}"
@@ -193,8 +223,10 @@ def tune(
             if isinstance(value, float)
             else f"  {field}={value}"
         )
+    console.print(f"the study is in {storage}: with more --trials it goes on")
     if json_file is not None:
         write_json_file(json_file, found)
+        console.print(f"next: dsf-jax evaluate ... --settings {json_file}")
 
 
 def _parse_lanes(text: str) -> int | None:
@@ -229,6 +261,12 @@ def _shown(show: Callable[[int, int, str], None]) -> Callable[[Progress], None]:
     return on_progress
 
 
+def _with_interval(record: dict[str, Any], method: str) -> dict[str, Any]:
+    found = interval(finite_scores(record), method)
+    ends = {"ci95_low": found.low, "ci95_high": found.high}
+    return record | {"interval": method, "ci95": found.half, **ends}
+
+
 def _print_records(records: list[dict[str, Any]], dataset: Dataset) -> None:
     console = Console(highlight=False, markup=False)
     metric = {"accuracy": "accuracy", "roc_auc": "ROC-AUC"}[dataset.metric]
@@ -248,7 +286,16 @@ def _print_records(records: list[dict[str, Any]], dataset: Dataset) -> None:
         )
     console.print(f"{dataset.name}: {records[0]['splits']}", soft_wrap=True)
     console.print(table)
-    console.print("± is half of the Student-t 95 % interval of the mean over the runs.")
+    method = records[0]["interval"]
+    console.print(f"± is half of the 95 % interval of the mean ({method}).")
+    for record in records[1:]:
+        scores = finite_scores(record), finite_scores(records[0])
+        gain = paired_difference(*scores, method)
+        console.print(
+            f"{record['model']} - {records[0]['model']}: {gain.mean:+.2f} ± "
+            f"{gain.half:.2f}, run by run on the same splits and seeds",
+            soft_wrap=True,
+        )
     for record in records:
         source = record["settings_source"]
         console.print(f"settings of {record['model']}: {source}", soft_wrap=True)

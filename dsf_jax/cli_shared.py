@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,7 +20,7 @@ from rich.progress import (
 from dsf_jax.catalog import check_name
 from dsf_jax.presets import Preset, parse_setting, preset
 from dsf_jax.records import write_json
-from dsf_jax.settings import MODELS
+from dsf_jax.settings import MODELS, HyperParams
 
 MODEL_NAMES = (
     "gpr, bern, jacobi, dsf-{gpr,bern,jacobi}-{i,r}, an ablation "
@@ -47,17 +48,40 @@ def one_line_errors() -> Iterator[None]:
 
 
 def chosen_settings(
-    dataset: str, model: str, split_kind: str, changes: list[str]
+    dataset: str,
+    model: str,
+    split_kind: str,
+    changes: list[str],
+    file: Path | None = None,
 ) -> Preset:
-    """Settings of a model: tuned or published ones, and the user's changes."""
+    """Settings of a model: of a file, or tuned or published; and the user's changes."""
     check_name(dataset)
     check_model(model)
-    found = preset(dataset, model, split_kind)
+    if file is None:
+        found = preset(dataset, model, split_kind)
+    else:
+        found = Preset(_read_settings(file), f"from {file.name}")
     if not changes:
         return found
     values = dict(map(parse_setting, changes))
     source = f"{found.source}; changed: {', '.join(changes)}"
     return Preset(found.hparams._replace(**values), source)
+
+
+def _read_settings(file: Path) -> HyperParams:
+    """Settings that `dsf-jax tune --json` or `evaluate --json` wrote."""
+    try:
+        settings = json.loads(file.read_text())["settings"]
+        texts = [
+            f"{field}={str(value).lower() if isinstance(value, bool) else value}"
+            for field, value in settings.items()
+        ]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ValueError(
+            f"--settings must be a file of dsf-jax tune --json, got {str(file)!r} "
+            "without an entry 'settings'."
+        ) from None
+    return HyperParams(**dict(map(parse_setting, texts)))
 
 
 def check_model(model: str) -> None:

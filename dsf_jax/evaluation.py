@@ -8,7 +8,7 @@ import datetime
 import importlib.metadata
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
+from jaxtyping import Float
 
 from dsf_jax.datasets import Dataset
 from dsf_jax.features import SparseFeatures
@@ -175,6 +176,16 @@ def evaluate(
             **environment(),
         }
     )
+
+
+def finite_scores(record: Mapping[str, Any]) -> Float[np.ndarray, "S R"]:
+    """Test scores of a record, NaN where a run diverged; for `interval`.
+
+    Example:
+      >>> finite_scores({"test": [[90.0, 20.0]], "is_finite": [[True, False]]}).tolist()
+      [[90.0, nan]]
+    """
+    return np.where(record["is_finite"], record["test"], np.nan)
 
 
 def protocol(

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -117,11 +118,30 @@ def test_evaluate_without_options_compares_two_models(small_regions, tmp_path):
         assert line.startswith(name)
         assert "±" in line
         assert len(line) <= 80
-    assert "Student-t 95 %" in result.stdout
+    assert "interval of the mean (student-t)" in result.stdout
+    assert "dsf-gpr-r - gpr: " in result.stdout
     assert "tuned by dsf-jax" in result.stdout
     assert "next: dsf-jax evaluate --dataset texas" in result.stdout
     records = json.loads(out.read_text())
     assert [record["model"] for record in records] == ["gpr", "dsf-gpr-r"]
+
+
+def test_evaluate_takes_settings_of_a_file_and_another_interval(
+    small_regions, tmp_path
+):
+    out, found = tmp_path / "record.json", tmp_path / "found.json"
+    settings = {"lr": 0.03, "pos_kind": "lap", "sole": True, "f_p": 8}
+    found.write_text(json.dumps({"settings": settings}))
+    options = ("--settings", found, "--interval", "clustered", "--json", out)
+    result = run("evaluate", "--model", "gpr", *options, "--set", "lr=0.05", *FEW)
+    assert result.exit_code == 0, result.output
+    assert "interval of the mean (clustered)" in result.stdout
+    assert "from found.json; changed: lr=0.05" in result.stdout
+    record = json.loads(out.read_text())
+    assert record["settings"].items() >= (settings | {"lr": 0.05}).items()
+    means = np.mean(record["test"], axis=1)  # of two splits: t = 12.706, n = 2
+    half = 12.7062 * np.std(means, ddof=1) / np.sqrt(2)
+    np.testing.assert_allclose(record["ci95"], half, rtol=1e-4, atol=1e-9)
 
 
 def test_evaluate_writes_the_record_of_a_single_model(small_regions, tmp_path):
@@ -153,6 +173,8 @@ def test_evaluate_writes_the_record_of_a_single_model(small_regions, tmp_path):
         (("--lanes", "many"), "--lanes must be auto or a whole number above 0"),
         (("--split-kind", "random"), "kind must be one of stratified, balanced"),
         (("--split-kind", "fixed"), "0 splits came with the data"),
+        (("--interval", "wald"), "--interval must be one of student-t, bootstrap"),
+        (("--settings", __file__), "--settings must be a file of dsf-jax tune --json"),
         (("--journal", "x"), "--journal must go with a single --model, got 2"),
     ],
 )
@@ -180,11 +202,13 @@ def test_a_missing_data_set_says_what_to_put_where(empty_folder, monkeypatch):
     assert "out1_graph_edges.txt there" in result.stderr
 
 
-def test_tune_prints_the_best_settings(small_regions, tmp_path):
+def test_tune_prints_the_best_settings(small_regions, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     arguments = ("--dataset", "regions", "--model", "gpr", "--trials", 2, "--epochs", 2)
-    storage = ("--storage", tmp_path / "study", "--splits", 1, "--lanes", 2)
+    storage = ("--splits", 1, "--lanes", 2)  # the file has a default
     result = run("tune", *arguments, *storage, "--json", tmp_path / "found.json")
     assert result.exit_code == 0, result.output
+    assert (tmp_path / "regions-gpr.study").exists()
     assert "best of 2 trials on regions, gpr" in result.stdout
     found = json.loads((tmp_path / "found.json").read_text())
     assert f"lr={found['settings']['lr']:.6g}" in result.stdout

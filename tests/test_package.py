@@ -45,6 +45,7 @@ ORDER = [
     "baselines",
     "interface",
     "metrics",
+    "intervals",
     "queue",
     "optimizer",
     "train",
