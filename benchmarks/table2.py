@@ -1,12 +1,14 @@
 """Table 2 of the paper: tune every model, run it on 10 splits x 10 seeds, keep all.
 
     python benchmarks/table2.py --datasets texas chameleon --models gpr dsf-gpr-r
+    python benchmarks/table2.py --render
 
 Works through `CELLS` in order, restricted to the data sets and models that are named.
 A finished search appends its settings to `dsf_jax/tuned.jsonl`, a finished evaluation
 one record to `results/table2.jsonl`; what is there already is skipped. Searches and
 evaluations on their way keep journals in `results/unfinished`, so that a run that is
-killed goes on where it was.
+killed goes on where it was. `docs/results.md` is written anew after every cell, or by
+`--render` alone.
 """
 
 import argparse
@@ -17,6 +19,7 @@ from typing import Any, NamedTuple
 
 import jax
 from common import note, print_case
+from results_page import render
 
 from dsf_jax.catalog import load_dataset
 from dsf_jax.evaluation import evaluate
@@ -29,11 +32,14 @@ from dsf_jax.tune import TuneProgress, tune
 ROOT = Path(__file__).parent.parent
 TUNED = ROOT / "dsf_jax" / "tuned.jsonl"
 RECORDS = ROOT / "benchmarks" / "results" / "table2.jsonl"
+PAPER = ROOT / "benchmarks" / "results" / "paper.jsonl"
 UNFINISHED = ROOT / "benchmarks" / "results" / "unfinished"
+PAGE = ROOT / "docs" / "results.md"
 
 BASES = ("gpr", "bern", "jacobi")
 R_MODELS = tuple(f"dsf-{base}-r" for base in BASES)
 I_MODELS = tuple(f"dsf-{base}-i" for base in BASES)
+BASELINES = ("gcn", "gat", "cheb", "appnp", "gnn-lf", "gnn-hf", "fagcn", "pa-gnn")
 
 
 class Cell(NamedTuple):
@@ -93,6 +99,25 @@ CELLS = (
             seeds=1,
         )
         for dataset in ("cora", "citeseer")
+    ),
+    *(
+        Cell(dataset, model, trials=150)
+        for dataset in ("texas", "wisconsin", "cornell")
+        for model in BASELINES
+    ),
+    *(
+        Cell(dataset, model, trials=60, search_splits=2)
+        for dataset in ("cora", "citeseer")
+        for model in BASELINES
+    ),
+    *(
+        Cell(
+            *("chameleon", model),
+            trials=60,
+            search_splits=2,
+            seeds=2 if model in ("gat", "fagcn") else 10,
+        )
+        for model in BASELINES
     ),
 )
 
@@ -208,12 +233,21 @@ def _show_runs(progress: Progress) -> None:
     )
 
 
+def write_page() -> None:
+    """Render the records."""
+    PAGE.write_text(render(read_rows(RECORDS), read_rows(PAPER)), encoding="utf-8")
+
+
 def main() -> None:
     """Parse the arguments and work through the cells."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--datasets", nargs="+")
     parser.add_argument("--models", nargs="+")
+    parser.add_argument("--render", action="store_true", help="only write the page")
     arguments = parser.parse_args()
+    if arguments.render:
+        write_page()
+        return
     use_all_cores()
     for cell in CELLS:
         if arguments.datasets and cell.dataset not in arguments.datasets:
@@ -222,6 +256,7 @@ def main() -> None:
             continue
         if _find(RECORDS, cell) is None:
             run_cell(cell)
+            write_page()
             jax.clear_caches()
 
 

@@ -1,0 +1,146 @@
+"""The records of Table 2, the page that is rendered from them, and the script."""
+
+import importlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dsf_jax import HyperParams, interval, make_splits, regions
+from dsf_jax.presets import settings_from_json, settings_to_json
+from dsf_jax.records import digest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Import a module of the benchmarks."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module
+
+
+def read(name):
+    text = (ROOT / "benchmarks" / "results" / name).read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_the_page_is_that_of_the_records(load):
+    page = load("results_page").render(read("table2.jsonl"), read("paper.jsonl"))
+    assert page == (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+
+
+def test_no_cell_is_recorded_twice():
+    keys = [(row["dataset"], row["model"], row["split_kind"]) for row in RECORDS]
+    assert len(set(keys)) == len(keys)
+
+
+RECORDS = read("table2.jsonl")
+
+
+@pytest.mark.parametrize(
+    "row", RECORDS, ids=lambda row: f"{row['dataset']}-{row['model']}"
+)
+def test_a_record_holds_all_runs_and_its_own_summary(row):
+    assert np.shape(row["test"]) == (row["num_splits"], row["num_seeds"])
+    assert row["num_splits"] == 10
+    assert (row["epochs"], row["patience"]) == (1000, 100)
+    scores = np.where(row["is_finite"], row["test"], np.nan)
+    ours = interval(scores)
+    np.testing.assert_allclose((row["mean"], row["ci95"]), (ours.mean, ours.half), 1e-4)
+    settings_from_json(row["settings"])
+    assert row["settings_source"]
+
+
+def make_record(dataset, model, test, **more):
+    test = np.asarray(test, dtype=float)
+    ours = interval(test)
+    return {
+        "dataset": dataset,
+        "model": model,
+        "split_kind": "stratified",
+        "mean": ours.mean,
+        "ci95": ours.half,
+        "test": test.tolist(),
+        "is_finite": np.ones(test.shape, dtype=bool).tolist(),
+        "num_finite": test.size,
+        "settings_source": "150 trials, some day",
+        **more,
+    }
+
+
+def test_marks_say_what_is_separated(load):
+    page = load("results_page")
+    noise = np.random.default_rng(0).normal(0, 1, size=(10, 10))
+    records = [
+        make_record("texas", "gpr", 80 + noise),
+        make_record("texas", "dsf-gpr-r", 85 + noise),
+        make_record("texas", "bern", 80 + noise),
+        make_record("texas", "dsf-bern-r", 79.9 + noise),
+        make_record("texas", "jacobi", 90 + noise),
+        make_record("texas", "dsf-jacobi-r", 86 + noise),
+    ]
+    paper = [
+        {**make_record("texas", "gpr", 70 + noise), "ci95": 0.5},
+        {**make_record("texas", "dsf-gpr-r", 85.1 + noise), "ci95": 0.5},
+        {**make_record("texas", "bern", 90 + noise), "ci95": 0.5},
+    ]
+    text = page.render(records, paper)
+    assert "+10.00 `+`" in text
+    assert "-0.10 `=`" in text
+    assert "-10.00 `-`" in text
+    assert "| DSF-GPR-R over GPR-GNN | Texas | **+5.00 ± 0.00** | **+15.10** |" in text
+    assert "| DSF-Bern-R over BernNet | Texas | -0.10 ± 0.00 |  |" in text
+    assert (
+        "DSF-GPR-R beats GPR-GNN with separated intervals on 1 of 1 graphs (Texas), "
+        "and loses on 0." in text
+    )
+    assert "BernNet with separated intervals on 0 of 1 graphs, and loses on 0." in text
+    assert "on 0 of 1 graphs, and loses on 1 (Texas)." in text
+    best = records[-1]["mean"], records[-2]["mean"]
+    assert f"DSF-Jacobi-R ({best[0]:.2f}); above it: JacobiConv ({best[1]:.2f}" in text
+
+
+def test_gains_with_fewer_seeds_compare_the_same_runs(load):
+    page = load("results_page")
+    base = np.arange(100.0).reshape(10, 10) / 10
+    records = [
+        make_record("cora", "gpr", base),
+        make_record("cora", "dsf-gpr-r", base[:, :1] + 2),
+    ]
+    assert "| DSF-GPR-R over GPR-GNN | Cora | +2.00 ± 0.00 |" in page.render(
+        records, []
+    )
+
+
+def test_every_cell_of_the_plan_is_named_once_and_can_begin(load):
+    table2 = load("table2")
+    keys = [(cell.dataset, cell.model, cell.split_kind) for cell in table2.CELLS]
+    assert len(set(keys)) == len(keys)
+    for cell in table2.CELLS:
+        if cell.like:
+            assert (cell.dataset, cell.like, cell.split_kind) in keys
+
+
+@pytest.mark.slow
+def test_a_cell_is_searched_run_recorded_and_then_skipped(load, tmp_path, monkeypatch):
+    table2 = load("table2")
+    for name in ("TUNED", "RECORDS", "UNFINISHED", "PAGE"):
+        monkeypatch.setattr(table2, name, tmp_path / name.lower())
+    monkeypatch.setattr(table2, "load_dataset", lambda name: regions(60))
+    monkeypatch.setattr(table2, "use_all_cores", lambda: None)
+    cell = table2.Cell("regions", "gpr", trials=3, search_splits=1, seeds=1)
+    monkeypatch.setattr(table2, "CELLS", (cell,))
+    monkeypatch.setattr("sys.argv", ["table2.py"])
+    table2.main()
+    (row,) = table2.read_rows(table2.RECORDS)
+    (found,) = table2.read_rows(table2.TUNED)
+    assert row["settings"] == found["settings"]
+    assert len(found["vals"]) == 3
+    assert row["split_digest"] == digest(*make_splits(regions(60), num_splits=10))
+    assert list(table2.UNFINISHED.iterdir()) == []
+    assert settings_to_json(HyperParams()).keys() == row["settings"].keys()
+    written = table2.RECORDS.read_text()
+    table2.main()
+    assert table2.RECORDS.read_text() == written
