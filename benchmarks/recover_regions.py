@@ -18,7 +18,6 @@ from dsf_jax import MODELS, make_splits, region_of, regions
 from dsf_jax.evaluation import prepare
 from dsf_jax.explain import read_filters, representatives, variance_share
 from dsf_jax.presets import preset
-from dsf_jax.settings import GAMMA_INITS
 from dsf_jax.synthetic import NUM_REGIONS
 from dsf_jax.train import TrainConfig, grid_jobs, run_jobs
 
@@ -27,9 +26,7 @@ def run_model(model: str, num_runs: int) -> None:
     """Train, cluster, compare; prints one line."""
     dataset, config = regions(), MODELS[model]
     truth = region_of(dataset.graph.num_nodes)
-    hparams = preset("regions", "dsf-gpr-r").hparams  # there are none for Bernstein
-    if "bern" in model:
-        hparams = hparams._replace(gamma_init=GAMMA_INITS.index("ones"))
+    hparams = preset("regions", model).hparams
     data = prepare(dataset, make_splits(dataset, num_splits=num_runs), model=model)
     static = {
         "config": config,

@@ -18,6 +18,7 @@ import numpy as np
 from common import note, print_case, print_environment
 
 from dsf_jax import MODELS, Dataset, HyperParams, make_splits, prepare, regions
+from dsf_jax.presets import settings_to_json
 from dsf_jax.settings import GAMMA_INITS
 from dsf_jax.train import GridResult, Jobs, TrainConfig, grid_jobs, run_jobs
 
@@ -92,7 +93,8 @@ def run_model(
         trials=len(trials.lr),
         val=100 * float(np.mean(result.jobs.val)),
         chosen={
-            name: round(float(value), 6) for name, value in chosen._asdict().items()
+            name: round(value, 6) if isinstance(value, float) else value
+            for name, value in settings_to_json(chosen).items()
         },
         seconds=time.perf_counter() - start,
     )
