@@ -33,6 +33,7 @@ ROOT = Path(__file__).parent.parent
 TUNED = ROOT / "dsf_jax" / "tuned.jsonl"
 RECORDS = ROOT / "benchmarks" / "results" / "table2.jsonl"
 PAPER = ROOT / "benchmarks" / "results" / "paper.jsonl"
+CHOICES = ROOT / "benchmarks" / "results" / "choices.jsonl"
 UNFINISHED = ROOT / "benchmarks" / "results" / "unfinished"
 PAGE = ROOT / "docs" / "results.md"
 
@@ -146,7 +147,7 @@ def run_cell(cell: Cell) -> None:
             f"{found['trials']} trials on {found['num_splits']} {cell.split_kind} "
             f"splits, {found['date']}"
         )
-        _append(TUNED, found | {"source": source})
+        append_row(TUNED, found | {"source": source})
         storage.unlink()
         hparams = settings_from_json(found["settings"])
     elif cell.trials:
@@ -164,7 +165,7 @@ def run_cell(cell: Cell) -> None:
         journal=journal,
         on_progress=_every(20, _show_runs),
     )
-    _append(RECORDS, record | {"settings_source": source})
+    append_row(RECORDS, record | {"settings_source": source})
     journal.unlink()
     print_case(
         **{key: record[key] for key in ("dataset", "model", "split_kind", "mean")},
@@ -200,7 +201,8 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def _append(file: Path, row: dict[str, Any]) -> None:
+def append_row(file: Path, row: dict[str, Any]) -> None:
+    """One more line of a file of records."""
     with file.open("a") as stream:
         stream.write(to_json(row) + "\n")
 
@@ -235,7 +237,8 @@ def _show_runs(progress: Progress) -> None:
 
 def write_page() -> None:
     """Render the records."""
-    PAGE.write_text(render(read_rows(RECORDS), read_rows(PAPER)), encoding="utf-8")
+    page = render(read_rows(RECORDS), read_rows(PAPER), read_rows(CHOICES))
+    PAGE.write_text(page, encoding="utf-8")
 
 
 def main() -> None:

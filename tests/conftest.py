@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.graphs import GRAPHS
+from tests.training import make_problem
 
 DATA_VARIABLE = "DSF_JAX_DATA"
 
@@ -21,6 +22,12 @@ def private_cache(tmp_path_factory, monkeypatch):
     """No test reads or writes the user's cache."""
     folder = tmp_path_factory.getbasetemp() / "cache"
     monkeypatch.setenv("DSF_JAX_CACHE", str(folder))
+
+
+@pytest.fixture(scope="session")
+def problem():
+    """A function from a config to a small problem to train on."""
+    return make_problem()
 
 
 @pytest.fixture

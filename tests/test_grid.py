@@ -14,10 +14,9 @@ from jax import export
 from dsf_jax import HyperParams, grid
 from dsf_jax.grid import choose_lanes, run_grid
 from dsf_jax.train import grid_jobs
-from tests.test_train import (
+from tests.training import (
     HPARAMS,
     assert_equal_jobs,
-    problem,  # noqa: F401 (a fixture)
     run,
     settings_of,
     small,
@@ -36,7 +35,7 @@ def unequal_jobs(num_seeds=7):
     [pytest.param(n, marks=[pytest.mark.slow] * (n < 4)) for n in (1, 2, 4)],
 )
 @pytest.mark.parametrize("lanes", [2, pytest.param(5, marks=pytest.mark.slow)])
-def test_devices_do_not_change_results(num_devices, lanes, problem):  # noqa: F811
+def test_devices_do_not_change_results(num_devices, lanes, problem):
     config = small("gpr")
     train_config = settings_of(lanes=lanes, keeps_params=True, patience=12)
     data, jobs = problem(config), unequal_jobs()
@@ -57,7 +56,7 @@ def test_devices_do_not_change_results(num_devices, lanes, problem):  # noqa: F8
 
 
 @pytest.mark.parametrize("seconds", [0.0, pytest.param(100.0, marks=pytest.mark.slow)])
-def test_pieces_and_padding_do_not_change_results(seconds, problem, monkeypatch):  # noqa: F811
+def test_pieces_and_padding_do_not_change_results(seconds, problem, monkeypatch):
     monkeypatch.setattr(grid, "PIECE_SECONDS", seconds)  # one epoch, or as they come
     config, train_config = small("gpr"), settings_of(lanes=3)
     data, jobs = problem(config), unequal_jobs()
@@ -88,7 +87,7 @@ def test_pieces_and_padding_do_not_change_results(seconds, problem, monkeypatch)
 
 
 @pytest.mark.slow
-def test_what_the_callback_raises_ends_the_run(problem):  # noqa: F811
+def test_what_the_callback_raises_ends_the_run(problem):
     config = small("gpr")
 
     def stop(progress):
@@ -104,7 +103,7 @@ def test_what_the_callback_raises_ends_the_run(problem):  # noqa: F811
         )
 
 
-def test_no_new_program_for_new_jobs_or_another_data_set(problem):  # noqa: F811
+def test_no_new_program_for_new_jobs_or_another_data_set(problem):
     config, train_config = small("gpr"), settings_of(lanes=2, epochs=2)
     data = problem(config)
     other = data._replace(
@@ -124,7 +123,7 @@ def test_no_new_program_for_new_jobs_or_another_data_set(problem):  # noqa: F811
 @pytest.mark.parametrize(
     "platform", [pytest.param("cpu", marks=pytest.mark.slow), "cuda", "tpu"]
 )
-def test_the_grid_can_be_exported(platform, problem):  # noqa: F811
+def test_the_grid_can_be_exported(platform, problem):
     """Lowering for devices that this machine may not have."""
     config, train_config = small("dsf-gpr-r"), settings_of(lanes=2)
     with jax.enable_x64(False):
@@ -138,7 +137,7 @@ def test_the_grid_can_be_exported(platform, problem):  # noqa: F811
     assert len(exported.mlir_module_serialized) > 1000
 
 
-def test_lanes_fall_with_the_size_of_the_graph(problem):  # noqa: F811
+def test_lanes_fall_with_the_size_of_the_graph(problem):
     config = small("dsf-gpr-r")
     data = problem(config)
     per_device = choose_lanes(data, config=config) // jax.device_count()

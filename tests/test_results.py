@@ -27,7 +27,8 @@ def read(name):
 
 
 def test_the_page_is_that_of_the_records(load):
-    page = load("results_page").render(read("table2.jsonl"), read("paper.jsonl"))
+    files = ("table2.jsonl", "paper.jsonl", "choices.jsonl")
+    page = load("results_page").render(*map(read, files))
     assert page == (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 
 
@@ -112,6 +113,18 @@ def test_gains_with_fewer_seeds_compare_the_same_runs(load):
     assert "| DSF-GPR-R over GPR-GNN | Cora | +2.00 ± 0.00 |" in page.render(
         records, []
     )
+
+
+def test_choices_are_compared_with_what_the_authors_ran(load):
+    page = load("results_page")
+    base = np.random.default_rng(0).normal(80, 1, size=(10, 2))
+    rows = [
+        make_record("texas", "dsf-gpr-r", base, text=page.AS_RUN),
+        make_record("texas", "dsf-gpr-r", base - 7, text="another way"),
+    ]
+    text = page.render([], [], rows)
+    assert f"| DSF-GPR-R, Texas: another way | {rows[1]['mean']:.2f} ± " in text
+    assert "| **-7.00 ± 0.00** |" in text
 
 
 def test_every_cell_of_the_plan_is_named_once_and_can_begin(load):

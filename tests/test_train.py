@@ -1,6 +1,5 @@
 """Training: the protocol, the optimiser, and the queue against plain loops."""
 
-import dataclasses
 from functools import partial
 from typing import get_args
 
@@ -8,22 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import scipy.special
 import scipy.stats
 import sklearn.metrics
 
 import dsf_jax
 from dsf_jax import (
-    MODELS,
-    Graph,
-    HyperParams,
-    SparseFeatures,
     apply,
     baselines,
     init,
-    make_inputs,
-    stratified_split,
 )
 from dsf_jax.metrics import accuracy, summarise
 from dsf_jax.optimizer import update
@@ -32,8 +24,6 @@ from dsf_jax.settings import Baseline, BaselineConfig
 from dsf_jax.train import (
     Flags,
     Jobs,
-    TrainConfig,
-    TrainData,
     grid_jobs,
     init_state,
     make_program,
@@ -41,49 +31,15 @@ from dsf_jax.train import (
     run_jobs,
     train_epoch,
 )
-from tests.graphs import random_edges
-
-NODES, FEATURES, CLASSES = 60, 12, 3
-HPARAMS = HyperParams(
-    lr=0.03, lr_gamma=0.02, lr_pos=0.01, f_p=6, eta1=0.4, eta2=0.3, a=0.2, b=0.5
+from tests.training import (
+    CLASSES,
+    HPARAMS,
+    STATIC,
+    assert_equal_jobs,
+    run,
+    settings_of,
+    small,
 )
-STATIC = ("config", "train_config")
-
-
-def small(name):
-    config = MODELS[name]
-    if isinstance(config, BaselineConfig):
-        return dataclasses.replace(config, order=3, hidden=8, heads=2, layers=3)
-    return dataclasses.replace(config, order=3, hidden=8, width=5)
-
-
-@pytest.fixture(scope="module")
-def problem():
-    """Labels that features and graph both know something of."""
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, CLASSES, size=NODES)
-    graph = Graph.from_edges(random_edges(NODES, 150, seed=0), num_nodes=NODES)
-    x = (rng.uniform(size=(NODES, FEATURES)) < 0.3).astype(float)
-    x[np.arange(NODES), labels] += rng.uniform(size=NODES) < 0.6
-    x_pos = jnp.asarray(rng.normal(size=(2, NODES, 32)))
-    splits = [stratified_split(labels, seed=seed) for seed in range(3)]
-
-    def data(config):
-        features = SparseFeatures.from_scipy(sp.csr_array(x))
-        inputs = make_inputs(graph, features, x_pos, config)
-        masks = (jnp.asarray(np.stack(kind)) for kind in zip(*splits, strict=True))
-        return TrainData(inputs, jnp.asarray(labels), *masks)
-
-    return data
-
-
-def settings_of(**changes):
-    return TrainConfig(
-        **({"num_classes": CLASSES, "epochs": 25, "patience": 4} | changes)
-    )
-
-
-run = jax.jit(run_jobs, static_argnames=STATIC)
 
 
 @partial(jax.jit, static_argnames=("config", "is_binary"))
@@ -233,15 +189,6 @@ def test_results_do_not_depend_on_lanes_or_order(lanes, problem):
     shuffled = jax.tree.map(lambda leaf: leaf[order], jobs)
     result = run(shuffled, data, config=config, train_config=settings_of(lanes=lanes))
     assert_equal_jobs(result.jobs, jax.tree.map(lambda leaf: leaf[order], expected))
-
-
-def assert_equal_jobs(results, expected):
-    for name in expected._fields:
-        for leaf, other in zip(
-            *map(jax.tree.leaves, (getattr(results, name), getattr(expected, name))),
-            strict=True,
-        ):
-            np.testing.assert_allclose(leaf, other, atol=1e-8, err_msg=name)
 
 
 @pytest.mark.parametrize("chunk", [1, 7])
