@@ -27,6 +27,7 @@ def run(*arguments):
     return CliRunner().invoke(app, list(map(str, arguments)))
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_datasets_counts_the_real_graphs(tmp_path):
     result = run("datasets", "--json", tmp_path / "rows.json")

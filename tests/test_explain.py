@@ -89,6 +89,7 @@ def test_pca_equals_scikit_learn(beta):
         embed(beta, method="umap")
 
 
+@pytest.mark.slow
 def test_tsne_keeps_groups_together(beta):
     points = embed(beta, method="tsne")
     assert points.shape == (60, 2)

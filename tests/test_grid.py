@@ -22,6 +22,8 @@ from tests.training import (
     small,
 )
 
+PLATFORMS = ("cpu", "cuda", "tpu")
+
 
 def unequal_jobs(num_seeds=7):
     """Lengths from two epochs to the limit: one diverges, one cannot improve."""
@@ -121,7 +123,11 @@ def test_no_new_program_for_new_jobs_or_another_data_set(problem):
 
 
 @pytest.mark.parametrize(
-    "platform", [pytest.param("cpu", marks=pytest.mark.slow), "cuda", "tpu"]
+    "platform",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name != "tpu"))
+        for name in PLATFORMS
+    ],
 )
 def test_the_grid_can_be_exported(platform, problem):
     """Lowering for devices that this machine may not have."""

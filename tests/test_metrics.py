@@ -16,14 +16,11 @@ from tests.graphs import random_edges, real_dataset
 @settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_roc_auc_equals_sklearn_with_ties(data):
-    size = data.draw(st.integers(4, 30))
-    scores = np.asarray(
-        data.draw(st.lists(st.integers(0, 5), min_size=size, max_size=size)), float
-    )
-    labels = np.asarray(
-        data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size))
-    )
-    mask = np.asarray(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)))
+    def draw(values):  # of one size, so that there is one program
+        return np.asarray(data.draw(st.lists(values, min_size=30, max_size=30)))
+
+    scores, labels = draw(st.integers(0, 5)).astype(float), draw(st.integers(0, 1))
+    mask = draw(st.booleans()) & (np.arange(30) < data.draw(st.integers(4, 30)))
     area = roc_auc(jnp.asarray(scores), jnp.asarray(labels), jnp.asarray(mask))
     if len(set(labels[mask])) < 2:
         assert np.isnan(area)

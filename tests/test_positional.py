@@ -144,6 +144,7 @@ def test_lappe_equals_dense_eigenvectors(graph):
     assert_lappe(laplacian_features(graph, num_columns=3), graph, num_columns=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 def test_both_solvers_give_lappe(name, monkeypatch):
     graph = Graph.from_networkx(LARGE[name])
@@ -157,6 +158,7 @@ def test_both_solvers_give_lappe(name, monkeypatch):
         np.testing.assert_allclose(partial.x, dense.x, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_repeated_eigenvalues_of_a_large_tree():
     graph = Graph.from_networkx(nx.balanced_tree(2, 9))
     assert graph.num_nodes > positional._DENSE_NODES

@@ -95,6 +95,7 @@ def test_own_backbones_are_not_saved(tmp_path):
     assert not (tmp_path / "y").exists()
 
 
+@pytest.mark.slow
 def test_a_run_is_reproduced_and_kept(tmp_path):
     dataset = regions(60)
     config = dataclasses.replace(MODELS["dsf-gpr-r"], order=2, width=4, hidden=4)

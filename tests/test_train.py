@@ -41,6 +41,8 @@ from tests.training import (
     small,
 )
 
+LANES = (1, 2, 5, 50)
+
 
 @partial(jax.jit, static_argnames=("config", "is_binary"))
 def naive_step(params, moments, epoch, key, split, hparams, data, *, config, is_binary):
@@ -179,7 +181,9 @@ def test_an_empty_queue(problem):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lanes", [1, 2, 5, 50])
+@pytest.mark.parametrize(
+    "lanes", [pytest.param(n, marks=[pytest.mark.slow] * (n in (2, 50))) for n in LANES]
+)
 def test_results_do_not_depend_on_lanes_or_order(lanes, problem):
     config = small("dsf-gpr-r")
     data = problem(config)
@@ -191,7 +195,7 @@ def test_results_do_not_depend_on_lanes_or_order(lanes, problem):
     assert_equal_jobs(result.jobs, jax.tree.map(lambda leaf: leaf[order], expected))
 
 
-@pytest.mark.parametrize("chunk", [1, 7])
+@pytest.mark.parametrize("chunk", [1, pytest.param(7, marks=pytest.mark.slow)])
 def test_a_queue_may_run_piece_by_piece(chunk, problem):
     config, train_config = small("gpr"), settings_of(lanes=3)
     data = problem(config)
