@@ -188,9 +188,12 @@ def tune(
 ) -> None:
     """Search for settings by their mean validation score; survives a kill."""
     try:
+        import optuna
+
         from dsf_jax import tune as tuner
     except ModuleNotFoundError:
         refuse("tune needs Optuna; install it with: pip install 'dsf-jax[tune]'")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     with one_line_errors(), progress_bar(f"{dataset} {model}") as show:
         check_model(model)
         storage = storage or Path(f"{dataset}-{model}.study")

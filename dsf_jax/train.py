@@ -20,8 +20,8 @@ from jax import Array
 from jaxtyping import Bool, Float, Int, Key
 
 from dsf_jax.interface import model_of
+from dsf_jax.losses import task_loss
 from dsf_jax.metrics import Summary, accuracy, roc_auc, summarise
-from dsf_jax.models import task_loss
 from dsf_jax.optimizer import init_moments, update
 from dsf_jax.params import Inputs
 from dsf_jax.queue import Occupancy, Program, advance, occupancy, open_queue

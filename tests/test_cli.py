@@ -1,6 +1,7 @@
 """The command line: tables that fit, JSON, and one line for a user's mistake."""
 
 import json
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from typer.testing import CliRunner
 
 from dsf_jax import DATASETS, cli_run, files, regions
 from dsf_jax.cli import app
+from dsf_jax.settings import Baseline
 from tests.test_catalog import BINARY, REAL
 
 KEYS = [
@@ -143,6 +145,17 @@ def test_evaluate_takes_settings_of_a_file_and_another_interval(
     means = np.mean(record["test"], axis=1)  # of two splits: t = 12.706, n = 2
     half = 12.7062 * np.std(means, ddof=1) / np.sqrt(2)
     np.testing.assert_allclose(record["ci95"], half, rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", get_args(Baseline))
+def test_every_baseline_trains(small_regions, tmp_path, model):
+    out = tmp_path / "record.json"
+    result = run("evaluate", "--model", model, *FEW, "--json", out)
+    assert result.exit_code == 0, result.output
+    record = json.loads(out.read_text())
+    assert record["num_finite"] == 4
+    assert record["model"] == model
 
 
 def test_evaluate_writes_the_record_of_a_single_model(small_regions, tmp_path):

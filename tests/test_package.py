@@ -36,6 +36,7 @@ ORDER = [
     "settings",
     "params",
     "dropout",
+    "losses",
     "models",
     "baselines.network",
     "baselines.spectral",

@@ -11,7 +11,7 @@ from dsf_jax.baselines.network import BaselineOutput, BaselineParams
 from dsf_jax.baselines.pa_gnn import PA_GNN
 from dsf_jax.baselines.spectral import CHEB, FIXED_FILTER, GCN
 from dsf_jax.dropout import Masks, draw_mask, stored_shape
-from dsf_jax.models import task_loss
+from dsf_jax.losses import task_loss
 from dsf_jax.params import Inputs
 from dsf_jax.settings import BaselineConfig, HyperParams
 
@@ -149,7 +149,7 @@ def loss(
     *,
     is_binary: bool = False,
 ) -> Float[Array, ""]:
-    """Training loss: `dsf_jax.models.task_loss`, and λ times the penalty of PA-GNN.
+    """Training loss: `dsf_jax.losses.task_loss`, and λ times the penalty of PA-GNN.
 
     Example:
       >>> import jax.numpy as jnp
