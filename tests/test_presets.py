@@ -57,18 +57,29 @@ def test_published_settings_of_chameleon():
     assert row["settings"] == expected
 
 
-def test_tuned_settings_count_for_their_split_rule_only():
-    assert preset("regions", "gpr").source.startswith("tuned by dsf-jax")
-    assert preset("regions", "gpr", "balanced").source == "defaults of the library"
+def test_tuned_settings_for_their_split_rule_come_first_and_the_source_says_so():
+    tuned = preset("regions", "gpr")
+    assert tuned.source.startswith("tuned by dsf-jax: ")
+    other = preset("regions", "gpr", "balanced")
+    assert other.source.startswith("tuned by dsf-jax for stratified splits: ")
+    assert other.hparams == tuned.hparams
     published = preset("actor", "bern", "balanced")
     assert published.source.startswith("published: He et al.")
     assert published.hparams.dropout_z == 0.9
+    assert preset("actor", "dsf-bern-r").source == "defaults of the library"
 
 
-def test_default_start_of_gamma():
-    assert default_settings("dsf-gpr-r") == HyperParams()
-    ones = GAMMA_INITS.index("ones")
-    assert default_settings("jacobi").gamma_init == ones
+def test_ablations_have_the_settings_of_the_full_model():
+    full, ablated = (preset("regions", f"dsf-gpr-r{end}") for end in ("", "-no-ipe"))
+    assert ablated.hparams == full.hparams
+    assert ablated.source == f"as dsf-gpr-r: {full.source}"
+
+
+def test_defaults_suit_the_kind_of_model():
+    assert default_settings("gcn") == HyperParams()
+    assert default_settings("dsf-gpr-r").lr_pos == 0.05
+    assert default_settings("gpr").gamma_init == GAMMA_INITS.index("ppr")
+    assert default_settings("jacobi").gamma_init == GAMMA_INITS.index("ones")
 
 
 def test_json_form_round_trip():
