@@ -1,10 +1,10 @@
 """What do the choices change that the paper leaves open, or its code makes otherwise?
 
-    python benchmarks/choices.py --datasets texas chameleon
+    python benchmarks/choices.py --datasets texas chameleon --choices loops orth
 
-Each choice is run beside what the authors ran, with the same settings (tuned for the
-latter, or published), splits and seeds, and nothing is tuned again: 10 splits x 10
-seeds on small graphs, x 2 seeds on Chameleon. One record each in
+Each choice is run beside what the authors ran, with the same splits and seeds, and the
+same settings (tuned for the latter, or published) unless it says that it was tuned
+again: 10 splits x 10 seeds on small graphs, x 2 seeds on Chameleon. One record each in
 `results/choices.jsonl`; what is there already is skipped, and runs on their way keep
 journals in `results/unfinished`.
 """
@@ -23,8 +23,10 @@ from table2 import UNFINISHED, append_row, read_rows
 from dsf_jax.catalog import load_dataset
 from dsf_jax.evaluation import evaluate
 from dsf_jax.grid import use_all_cores
-from dsf_jax.presets import preset
+from dsf_jax.presets import preset, settings_from_json
 from dsf_jax.settings import CLASSICAL_JACOBI, MODELS, HyperParams, ModelConfig
+from dsf_jax.spaces import space_of
+from dsf_jax.tune import tune
 
 RECORDS = Path(__file__).parent / "results" / "choices.jsonl"
 
@@ -37,6 +39,7 @@ class Choice(NamedTuple):
     config: dict[str, Any] = {}  # fields of `ModelConfig`
     hparams: Callable[[HyperParams], HyperParams] = lambda hparams: hparams
     scaling: str = "authors"  # of the features
+    trials: int = 0  # of a search for this choice; 0: the settings of the model
 
 
 CHOICES = {
@@ -74,6 +77,15 @@ CHOICES = {
         "shared filters for filters per channel, or the reverse",
         hparams=lambda h: h._replace(sole=not h.sole),
     ),
+    **{
+        f"raw-{model}": Choice(
+            model,
+            "features as in the file, tuned for them",
+            scaling="raw",
+            trials=150,
+        )
+        for model in ("gpr", "dsf-gpr-r", "jacobi", "dsf-jacobi-r")
+    },
     "gpr-i": Choice("dsf-gpr-i", AS_RUN),
     "mean": Choice(
         "dsf-gpr-i", "mean of S instead of its sum", config={"mean_correlation": True}
@@ -92,17 +104,26 @@ def run_choice(dataset: str, name: str, num_seeds: int) -> None:
     MODELS[name] = dataclasses.replace(config, **choice.config)
     found = preset(dataset, choice.model)
     UNFINISHED.mkdir(parents=True, exist_ok=True)
-    journal = UNFINISHED / f"choice-{dataset}-{name}.journal"
-    record = evaluate(
-        load_dataset(dataset, scaling=choice.scaling),
-        name,
-        choice.hparams(found.hparams),
-        num_seeds=num_seeds,
-        journal=journal,
-    )
+    loaded = load_dataset(dataset, scaling=choice.scaling)
+    hparams, source = choice.hparams(found.hparams), found.source
+    unfinished = UNFINISHED / f"choice-{dataset}-{name}"
+    study, journal = (unfinished.with_suffix(end) for end in (".study", ".journal"))
+    if choice.trials:
+        result = tune(
+            loaded,
+            name,
+            num_trials=choice.trials,
+            storage=study,
+            base=hparams,
+            space=space_of(choice.model),
+        )
+        hparams = settings_from_json(result["settings"])
+        source = f"{choice.trials} trials, {result['date']}"
+    record = evaluate(loaded, name, hparams, num_seeds=num_seeds, journal=journal)
     more = {"model": choice.model, "choice": name, "text": choice.text}
-    append_row(RECORDS, record | more | {"settings_source": found.source})
-    journal.unlink()
+    append_row(RECORDS, record | more | {"settings_source": source})
+    for file in (study, journal):
+        file.unlink(missing_ok=True)
     print_case(dataset=dataset, choice=name, mean=record["mean"], ci95=record["ci95"])
 
 
@@ -110,14 +131,15 @@ def main() -> None:
     """Parse the arguments and run what is missing."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--datasets", nargs="+", default=["texas", "chameleon"])
-    parser.add_argument("--models", nargs="+", default=["dsf-gpr-r", "dsf-jacobi-r"])
+    quick = [name for name, choice in CHOICES.items() if choice.trials == 0]
+    parser.add_argument("--choices", nargs="+", default=quick, choices=list(CHOICES))
     arguments = parser.parse_args()
     use_all_cores()
     done = {(row["dataset"], row["choice"]) for row in read_rows(RECORDS)}
     for dataset in arguments.datasets:
-        for name, choice in CHOICES.items():
-            if choice.model in arguments.models and (dataset, name) not in done:
-                note(f"{dataset}, {choice.model}: {choice.text}")
+        for name in arguments.choices:
+            if (dataset, name) not in done:
+                note(f"{dataset}, {CHOICES[name].model}: {CHOICES[name].text}")
                 run_choice(dataset, name, 2 if dataset == "chameleon" else 10)
                 jax.clear_caches()
 
