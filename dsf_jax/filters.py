@@ -25,6 +25,7 @@ from dsf_jax.bases import legendre as legendre
 from dsf_jax.bases import monomial as monomial
 from dsf_jax.recurrence import Recurrence, recurrence_terms
 from dsf_jax.sparse import Operator
+from dsf_jax.weighted import weighted_sum
 
 
 def basis_terms(
@@ -71,7 +72,7 @@ def shared_filter(
     """
     weights = _recurrence_weights(alpha, basis)
     terms = recurrence_terms(op, basis.recurrence(alpha.shape[0] - 1), x)
-    return _weighted_sum(weights, terms)
+    return weighted_sum(_for_all_nodes(weights), terms)
 
 
 def diverse_filter(
@@ -101,9 +102,7 @@ def diverse_filter(
     """
     weights = _recurrence_weights(beta, basis)
     terms = recurrence_terms(op, basis.recurrence(beta.shape[0] - 1), x)
-    # as a matrix product: on a CPU a fused sum is 12 times slower for a single lane
-    subscripts = "kn,knc->nc" if weights.ndim == 2 else "knc,knc->nc"
-    return jnp.einsum(subscripts, weights, terms)
+    return weighted_sum(weights if weights.ndim == 3 else weights[:, :, None], terms)
 
 
 def cumulative_weights(
@@ -178,7 +177,7 @@ def diverse_recurrence_filter(
         back=back[:, None] * rho * previous,
     )
     terms = recurrence_terms(op, per_node, x)
-    return _weighted_sum(gamma, terms)
+    return weighted_sum(_for_all_nodes(gamma), terms)
 
 
 def response(
@@ -244,12 +243,9 @@ def local_frequency_filter(
     )
 
 
-def _weighted_sum(
-    weights: Float[Array, "K1 ..."], terms: Float[Array, "K1 N C"]
-) -> Float[Array, "N C"]:
-    """Sum of the terms with weights that all nodes share, [K1] or [K1, C]."""
-    subscripts = "k,knc->nc" if weights.ndim == 1 else "kc,knc->nc"
-    return jnp.einsum(subscripts, weights, terms)
+def _for_all_nodes(weights: Float[Array, "K1 ..."]) -> Float[Array, "K1 1 _"]:
+    """Weights [K1] or [K1, C] that all nodes share, as [K1, 1, 1 or C]."""
+    return weights[:, None, None] if weights.ndim == 1 else weights[:, None, :]
 
 
 def _recurrence_weights(

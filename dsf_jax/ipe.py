@@ -322,7 +322,7 @@ def _backward(
             step_bar, p_bar = pullback(-eta2 * scale * smooth_bar)
             before_bar = before_bar + p_bar
             correlation_bar = jax.tree.map(jnp.add, correlation_bar, step_bar)
-        w_bar = jnp.einsum("ln,nld->ld", t_bar, pos)
+        w_bar = _sum_nodes(t_bar.T[:, :, None] * pos)
         return (before_bar, pos0_bar, correlation_bar), w_bar
 
     # S needs the positions before each step; R does not, and gets no copy of the stack
@@ -333,7 +333,7 @@ def _backward(
         step, start, inputs, reverse=True
     )
     pos0_bar = pos0_bar + pos_bar + logits_bar[0].T[:, :, None] * heads.w[0][None]
-    first_bar = jnp.einsum("ln,nld->ld", logits_bar[0], pos0)
+    first_bar = _sum_nodes(logits_bar[0].T[:, :, None] * pos0)
     heads_bar = Heads(
         w=jnp.concatenate([first_bar[None], w_bar]), bias=logits_bar.sum(axis=2)
     )
@@ -369,6 +369,15 @@ def _encode_bwd(residuals: Any, bars: tuple[Array, Array]) -> Any:
 _encode.defvjp(_encode_fwd, _encode_bwd)
 
 
+# Sums as products with ones: XLA's own are slower, and an einsum over lanes would
+# change the layout of the positions first.
+
+
 def _read_head(head: Heads, pos: Float[Array, "N L D"]) -> Float[Array, "L N"]:
-    # as a matrix product: a fused sum is twice as slow for a single lane
-    return jnp.einsum("nld,ld->ln", pos, head.w) + head.bias[:, None]
+    ones = jnp.ones(pos.shape[2], dtype=pos.dtype)
+    return ((pos * head.w[None]) @ ones).T + head.bias[:, None]
+
+
+def _sum_nodes(x: Float[Array, "N L D"]) -> Float[Array, "L D"]:
+    ones = jnp.ones(x.shape[0], dtype=x.dtype)
+    return (ones @ x.reshape(x.shape[0], -1)).reshape(x.shape[1:])

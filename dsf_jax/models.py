@@ -91,7 +91,8 @@ def apply(
     masks = Masks() if masks is None else masks
     local, pos = _local_logits(params, inputs, hparams, config, masks, has_correlation)
     signal = _encode_features(params, inputs, masks, config)
-    filtered = _filter(params, inputs.filter_op, signal, local, hparams, config)
+    gamma = _gamma(params, hparams, config)
+    filtered = _filter(gamma, inputs.filter_op, signal, local, hparams, config)
     return Output(logits=_classify(params, filtered, config), pos=pos)
 
 
@@ -144,18 +145,22 @@ def apply_both(
         ]
     )
 
-    def filter_one(params: Params, signal: Array, local: Array | None) -> Array:
-        return _filter(params, inputs.filter_op, signal, local, hparams, config)
+    gamma = _gamma(params, hparams, config)
+
+    def filter_one(gamma: Array, signal: Array, local: Array | None) -> Array:
+        return _filter(gamma, inputs.filter_op, signal, local, hparams, config)
 
     def together() -> Array:  # side by side in the same products
-        return jax.vmap(filter_one, in_axes=(None, 0, None))(params, signals, local)
+        # weights of their own for the second, whose gradient is then not made
+        gammas, locals_ = jax.tree.map(_with_constant, (gamma, local))
+        return jax.vmap(filter_one)(gammas, signals, locals_)
 
     def apart() -> Array:
         clean, _ = _local_logits(
             constant, inputs, hparams, config, Masks(), has_correlation
         )
-        evaluated = filter_one(constant, signals[1], clean)
-        return jnp.stack([filter_one(params, signals[0], local), evaluated])
+        evaluated = filter_one(jax.lax.stop_gradient(gamma), signals[1], clean)
+        return jnp.stack([filter_one(gamma, signals[0], local), evaluated])
 
     if params.position is None:
         filtered = together()
@@ -256,6 +261,11 @@ def node_positions(
     )
 
 
+def _with_constant(x: Array) -> Array:
+    """An array beside itself as a constant."""
+    return jnp.stack([x, jax.lax.stop_gradient(x)])
+
+
 def _classify(
     params: Params, filtered: Float[Array, "N _"], config: ModelConfig
 ) -> Float[Array, "N C"]:
@@ -299,7 +309,7 @@ def _local_logits(
 
 
 def _filter(
-    params: Params,
+    gamma: Float[Array, "K1 ..."],
     op: Operator,
     signal: Float[Array, "N C"],
     local: Array | None,
@@ -307,7 +317,6 @@ def _filter(
     config: ModelConfig,
 ) -> Float[Array, "N C"]:
     basis = config.backbone.basis(hparams)
-    gamma = _gamma(params, hparams, config)
     if local is None:
         return shared_filter(op, signal, gamma, basis)
     if not config.backbone.has_factors:

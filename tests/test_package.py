@@ -29,6 +29,7 @@ ORDER = [
     "netmf",
     "features",
     "recurrence",
+    "weighted",
     "bases",
     "filters",
     "correlation",
