@@ -276,6 +276,15 @@ def _choices(rows: list[Row], ours: dict[Key, Row]) -> str:
         for (dataset, model, split_kind), row in ours.items()
         if split_kind == "stratified"
     } | {(row["dataset"], row["model"]): row for row in rows if row["text"] == AS_RUN}
+    graphs, models = list(DATASETS), list(TITLES)
+    rows = sorted(
+        rows,
+        key=lambda row: (
+            graphs.index(row["dataset"]),
+            models.index(row["model"]),
+            row["text"] != AS_RUN,
+        ),
+    )
     lines = []
     for row in rows:
         reference = as_run[row["dataset"], row["model"]]
