@@ -8,6 +8,7 @@ collective for loops of another length. The results are those of
 `dsf_jax.train.run_jobs`.
 """
 
+import atexit
 import math
 import os
 import time
@@ -309,6 +310,7 @@ def _run_pieces(
     while not known.all():
         piece_began = time.perf_counter()
         queue = _advance(queue, jobs, data, num_epochs, **compiled)
+        _under_way[:] = [queue.epochs]
         _wait(queue.epochs)
         seen = _to_host(_without_params(queue))
         now = time.perf_counter()
@@ -363,6 +365,15 @@ def _wait(array: Any) -> None:
     """Block until the array is computed, but awake: Python then hears Ctrl-C."""
     while not array.is_ready():
         time.sleep(POLL_SECONDS)
+
+
+_under_way: list[Any] = []  # of the last piece
+
+
+@atexit.register
+def _let_it_end() -> None:
+    """After a Ctrl-C the piece runs on; Python must not be gone before it ends."""
+    jax.block_until_ready([a for a in _under_way if not a.is_deleted()])
 
 
 def _to_host(tree: Any) -> Any:

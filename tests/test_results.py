@@ -139,7 +139,7 @@ def test_every_cell_of_the_plan_is_named_once_and_can_begin(load):
 @pytest.mark.slow
 def test_a_cell_is_searched_run_recorded_and_then_skipped(load, tmp_path, monkeypatch):
     table2 = load("table2")
-    for name in ("TUNED", "RECORDS", "UNFINISHED", "PAGE"):
+    for name in ("TUNED", "RECORDS", "CHOICES", "UNFINISHED", "PAGE"):
         monkeypatch.setattr(table2, name, tmp_path / name.lower())
     monkeypatch.setattr(table2, "load_dataset", lambda name: regions(60))
     monkeypatch.setattr(table2, "use_all_cores", lambda: None)
