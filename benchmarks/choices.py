@@ -12,12 +12,12 @@ journals in `results/unfinished`.
 import argparse
 import dataclasses
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 from common import note, print_case
 from results_page import AS_RUN
+from table2 import CHOICES as RECORDS
 from table2 import UNFINISHED, append_row, read_rows
 
 from dsf_jax.catalog import load_dataset
@@ -27,8 +27,6 @@ from dsf_jax.presets import preset, settings_from_json
 from dsf_jax.settings import CLASSICAL_JACOBI, MODELS, HyperParams, ModelConfig
 from dsf_jax.spaces import space_of
 from dsf_jax.tune import tune
-
-RECORDS = Path(__file__).parent / "results" / "choices.jsonl"
 
 
 class Choice(NamedTuple):

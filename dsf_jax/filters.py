@@ -25,7 +25,7 @@ from dsf_jax.bases import legendre as legendre
 from dsf_jax.bases import monomial as monomial
 from dsf_jax.recurrence import Recurrence, recurrence_terms
 from dsf_jax.sparse import Operator
-from dsf_jax.weighted import weighted_sum
+from dsf_jax.weighted import weigh_terms
 
 
 def basis_terms(
@@ -72,7 +72,7 @@ def shared_filter(
     """
     weights = _recurrence_weights(alpha, basis)
     terms = recurrence_terms(op, basis.recurrence(alpha.shape[0] - 1), x)
-    return weighted_sum(_for_all_nodes(weights), terms)
+    return weigh_terms(_for_all_nodes(weights), terms)
 
 
 def diverse_filter(
@@ -102,7 +102,7 @@ def diverse_filter(
     """
     weights = _recurrence_weights(beta, basis)
     terms = recurrence_terms(op, basis.recurrence(beta.shape[0] - 1), x)
-    return weighted_sum(weights if weights.ndim == 3 else weights[:, :, None], terms)
+    return weigh_terms(weights if weights.ndim == 3 else weights[:, :, None], terms)
 
 
 def cumulative_weights(
@@ -177,7 +177,7 @@ def diverse_recurrence_filter(
         back=back[:, None] * rho * previous,
     )
     terms = recurrence_terms(op, per_node, x)
-    return weighted_sum(_for_all_nodes(gamma), terms)
+    return weigh_terms(_for_all_nodes(gamma), terms)
 
 
 def response(

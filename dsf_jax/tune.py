@@ -28,8 +28,8 @@ from dsf_jax.splits import make_splits
 from dsf_jax.train import Jobs, TrainData
 
 BATCH = 10  # trials that are asked for together
-FINALISTS, FEWEST_FINALISTS = 5, 10  # one of five trials runs again, ten at least,
-FINAL_SPLITS = 10  # on more splits
+TRIALS_PER_FINALIST, FEWEST_FINALISTS = 5, 10  # the best trials run again
+FINAL_SPLITS = 10  # on more splits than the trials
 OTHER_SEEDS = 1_000_000  # than those of the trials
 PAD_JOBS = 100  # the same program for batches, finalists and 10 splits x 10 seeds
 
@@ -255,7 +255,7 @@ def _run_finals(
     """Settings and mean validation score of the best trials, on more splits."""
     study, state = search.study, optuna.trial.TrialState
     done = study.get_trials(states=(state.COMPLETE,))
-    num_finals = max(FEWEST_FINALISTS, search.num_trials // FINALISTS)
+    num_finals = max(FEWEST_FINALISTS, search.num_trials // TRIALS_PER_FINALIST)
     best = sorted(done, key=lambda trial: -(trial.value or 0.0))[:num_finals]
     missing = [trial for trial in best if _final(trial) not in study.user_attrs]
     at_once = PAD_JOBS // search.num_splits

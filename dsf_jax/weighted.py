@@ -20,7 +20,7 @@ from jaxtyping import Float
 from dsf_jax.lanes import fold_lanes
 
 
-def weighted_sum(
+def weigh_terms(
     weights: Float[Array, "K1 _ _"], terms: Float[Array, "K1 N C"]
 ) -> Float[Array, "N C"]:
     """Sum of the terms, each times its weight.
@@ -35,7 +35,7 @@ def weighted_sum(
     Example:
       >>> import jax.numpy as jnp
       >>> weights = jnp.asarray([1.0, 10.0])[:, None, None]
-      >>> weighted_sum(weights, jnp.asarray([[[1.0, 2.0]], [[3.0, 4.0]]])).tolist()
+      >>> weigh_terms(weights, jnp.asarray([[[1.0, 2.0]], [[3.0, 4.0]]])).tolist()
       [[31.0, 42.0]]
     """
     return _weigh(weights[:, :, None, :], terms[:, :, None, :])[:, 0, :]

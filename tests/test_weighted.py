@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from dsf_jax.weighted import weighted_sum
+from dsf_jax.weighted import weigh_terms
 
 ORDERS, NODES = 4, 6
 
@@ -33,10 +33,10 @@ def test_sum_and_gradients_equal_einsum(shape):
     def inner(fn):
         return lambda *args: jnp.sum(fn(*args) * direction)
 
-    np.testing.assert_allclose(weighted_sum(weights, terms), naive(weights, terms))
+    np.testing.assert_allclose(weigh_terms(weights, terms), naive(weights, terms))
     ours, expected = (
         jax.grad(inner(fn), argnums=(0, 1))(weights, terms)
-        for fn in (weighted_sum, naive)
+        for fn in (weigh_terms, naive)
     )
     for leaf, other in zip(ours, expected, strict=True):
         np.testing.assert_allclose(leaf, other, atol=1e-12)
@@ -45,7 +45,7 @@ def test_sum_and_gradients_equal_einsum(shape):
 @pytest.mark.parametrize("shape", SHAPES[:3], ids=str)
 def test_gradients_to_third_order(shape):
     def curved(weights, terms):
-        return jnp.sin(weighted_sum(jnp.asarray(weights), jnp.asarray(terms)))
+        return jnp.sin(weigh_terms(jnp.asarray(weights), jnp.asarray(terms)))
 
     check_grads(curved, draw(*shape), order=3, modes=["rev"])
 
@@ -59,7 +59,7 @@ def test_lanes_equal_a_loop(in_axes):
     ]
 
     def value(weights, terms):
-        return jnp.sum(weighted_sum(weights, terms) ** 2)
+        return jnp.sum(weigh_terms(weights, terms) ** 2)
 
     def one(i):
         args = [x if a is None else x[i] for x, a in zip(stacked, in_axes, strict=True)]
