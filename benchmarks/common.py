@@ -15,6 +15,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from dsf_jax.presets import preset, published
+from dsf_jax.settings import HyperParams
+
+
+def comparable_settings(dataset: str, model: str) -> HyperParams:
+    """Published settings where there are any: a search does not change the figures."""
+    return (published(dataset, model) or preset(dataset, model)).hparams
+
 
 def print_environment(**more: Any) -> None:
     """One JSON line that says where the figures were taken."""

@@ -19,7 +19,13 @@ import resource
 import jax
 import jax.numpy as jnp
 import numpy as np
-from common import note, print_case, print_environment, time_calls
+from common import (
+    comparable_settings,
+    note,
+    print_case,
+    print_environment,
+    time_calls,
+)
 
 from dsf_jax import (
     MODELS,
@@ -34,7 +40,6 @@ from dsf_jax import (
 )
 from dsf_jax.evaluation import prepare
 from dsf_jax.grid import choose_lanes, run_grid, use_all_cores
-from dsf_jax.presets import preset
 from dsf_jax.train import TrainConfig, TrainData, grid_jobs, run_jobs
 
 REPEATS = 5
@@ -93,7 +98,7 @@ def time_epochs(
     dataset: Dataset, data: TrainData, model: str, lanes: int, epochs: int
 ) -> dict[str, object]:
     """Full lanes, every run of equal length, no early end."""
-    hparams = preset(dataset.name, model).hparams
+    hparams = comparable_settings(dataset.name, model)
     jobs = grid_jobs(hparams, num_splits=1, num_seeds=lanes, seed=0)
     train_config = TrainConfig(
         num_classes=dataset.num_classes, epochs=epochs, patience=epochs, lanes=lanes

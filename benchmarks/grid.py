@@ -14,12 +14,11 @@ import resource
 
 import jax
 import numpy as np
-from common import note, print_case, print_environment
+from common import comparable_settings, note, print_case, print_environment
 
 from dsf_jax import MODELS, load_dataset, make_splits
 from dsf_jax.evaluation import prepare
 from dsf_jax.grid import Progress, choose_lanes, run_grid, use_all_cores
-from dsf_jax.presets import preset
 from dsf_jax.train import TrainConfig, grid_jobs
 
 
@@ -52,7 +51,7 @@ def main() -> None:
     splits = make_splits(dataset, num_splits=arguments.splits)
     data = prepare(dataset, splits, model=arguments.model)
     jobs = grid_jobs(
-        preset(arguments.dataset, arguments.model).hparams,
+        comparable_settings(arguments.dataset, arguments.model),
         num_splits=arguments.splits,
         num_seeds=arguments.seeds,
         seed=0,

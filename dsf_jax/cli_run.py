@@ -79,10 +79,13 @@ def evaluate(
     patience: Patience = None,
     lanes: Lanes = "auto",
     seed: Seed = 0,
-    settings_file: Annotated[
-        Path | None,
+    origin: Annotated[
+        str | None,
         typer.Option(
-            "--settings", metavar="FILE", help="Settings that `tune --json` wrote."
+            "--settings",
+            metavar="FILE",
+            help="Settings that `tune --json` wrote, or `published` for those of the "
+            "authors.",
         ),
     ] = None,
     changes: Annotated[
@@ -121,7 +124,7 @@ def evaluate(
     with one_line_errors():
         names = model or list(DEFAULT_MODELS)
         chosen = [
-            chosen_settings(dataset, name, split_kind, changes or [], settings_file)
+            chosen_settings(dataset, name, split_kind, changes or [], origin)
             for name in names
         ]
         if interval_method not in METHODS:

@@ -18,7 +18,7 @@ from rich.progress import (
 )
 
 from dsf_jax.catalog import check_name
-from dsf_jax.presets import Preset, parse_setting, preset
+from dsf_jax.presets import Preset, parse_setting, preset, published
 from dsf_jax.records import write_json
 from dsf_jax.settings import MODELS, HyperParams
 
@@ -52,20 +52,36 @@ def chosen_settings(
     model: str,
     split_kind: str,
     changes: list[str],
-    file: Path | None = None,
+    origin: str | None = None,
 ) -> Preset:
-    """Settings of a model: of a file, or tuned or published; and the user's changes."""
+    """Settings of a model and the user's changes.
+
+    `origin` is the name of a file, or `published`; without it, the best there are.
+    """
     check_name(dataset)
     check_model(model)
-    if file is None:
+    if origin is None:
         found = preset(dataset, model, split_kind)
+    elif origin == "published":
+        found = _published_settings(dataset, model)
     else:
-        found = Preset(_read_settings(file), f"from {file.name}")
+        found = Preset(_read_settings(Path(origin)), f"from {Path(origin).name}")
     if not changes:
         return found
     values = dict(map(parse_setting, changes))
     source = f"{found.source}; changed: {', '.join(changes)}"
     return Preset(found.hparams._replace(**values), source)
+
+
+def _published_settings(dataset: str, model: str) -> Preset:
+    found = published(dataset, model)
+    if found is None:
+        raise ValueError(
+            f"--settings published must name a data set and a model with published "
+            f"settings, got {dataset!r} and {model!r}; leave --settings out for the "
+            "best that dsf-jax has."
+        )
+    return found
 
 
 def _read_settings(file: Path) -> HyperParams:
@@ -76,10 +92,10 @@ def _read_settings(file: Path) -> HyperParams:
             f"{field}={str(value).lower() if isinstance(value, bool) else value}"
             for field, value in settings.items()
         ]
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         raise ValueError(
-            f"--settings must be a file of dsf-jax tune --json, got {str(file)!r} "
-            "without an entry 'settings'."
+            "--settings must be published or a file of dsf-jax tune --json, got "
+            f"{str(file)!r}, which cannot be read as one."
         ) from None
     return HyperParams(**dict(map(parse_setting, texts)))
 

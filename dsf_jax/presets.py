@@ -21,7 +21,7 @@ class Preset(NamedTuple):
     """Settings of a model on a data set, and where they are from.
 
     Example:
-      >>> preset("chameleon", "dsf-gpr-r").hparams.eta1
+      >>> Preset(HyperParams(eta1=0.9), "by hand").hparams.eta1
       0.9
     """
 
@@ -43,19 +43,34 @@ def preset(dataset: str, model: str, split_kind: str = "stratified") -> Preset:
     if ablation:
         found = preset(dataset, full, split_kind)
         return Preset(found.hparams, f"as {full}: {found.source}")
-    key = dataset, model
-    tuned, published = (
-        [row for row in _read(file) if (row["dataset"], row["model"]) == key]
-        for file in ("tuned", "published")
-    )
+    tuned = _rows("tuned", dataset, model)
     for row in tuned:
         if row["split_kind"] == split_kind:
             return _preset(row, "tuned by dsf-jax")
-    for row in published:
-        return _preset(row, "published")
+    found = published(dataset, model)
+    if found is not None:
+        return found
     for row in tuned:
         return _preset(row, f"tuned by dsf-jax for {row['split_kind']} splits")
     return Preset(default_settings(model), "defaults of the library")
+
+
+def published(dataset: str, model: str) -> Preset | None:
+    """What the authors of a model published for a data set, if they did.
+
+    Example:
+      >>> published("texas", "dsf-gpr-r") is None
+      True
+    """
+    for row in _rows("published", dataset, model):
+        return _preset(row, "published")
+    return None
+
+
+def _rows(file: str, dataset: str, model: str) -> list[dict[str, Any]]:
+    return [
+        row for row in _read(file) if (row["dataset"], row["model"]) == (dataset, model)
+    ]
 
 
 def _preset(row: Mapping[str, Any], origin: str) -> Preset:

@@ -188,7 +188,9 @@ def test_evaluate_writes_the_record_of_a_single_model(small_regions, tmp_path):
         (("--split-kind", "random"), "kind must be one of stratified, balanced"),
         (("--split-kind", "fixed"), "0 splits came with the data"),
         (("--interval", "wald"), "--interval must be one of student-t, bootstrap"),
-        (("--settings", __file__), "--settings must be a file of dsf-jax tune --json"),
+        (("--settings", __file__), "--settings must be published or a file of dsf-jax"),
+        (("--settings", "absent.json"), "got 'absent.json', which cannot be read"),
+        (("--settings", "published"), "got 'regions' and 'gpr'; leave --settings out"),
         (("--journal", "x"), "--journal must go with a single --model, got 2"),
     ],
 )

@@ -11,6 +11,7 @@ from dsf_jax.presets import (
     default_settings,
     parse_setting,
     preset,
+    published,
     settings_from_json,
     settings_to_json,
 )
@@ -67,6 +68,14 @@ def test_tuned_settings_for_their_split_rule_come_first_and_the_source_says_so()
     assert published.source.startswith("published: He et al.")
     assert published.hparams.dropout_z == 0.9
     assert preset("actor", "dsf-bern-r").source == "defaults of the library"
+
+
+def test_published_settings_are_found_beside_tuned_ones():
+    found = published("texas", "gpr")
+    assert found is not None
+    assert found.source.startswith("published: Chien et al.")
+    assert preset("texas", "gpr").hparams != found.hparams
+    assert published("texas", "dsf-gpr-r") is None
 
 
 def test_ablations_have_the_settings_of_the_full_model():
