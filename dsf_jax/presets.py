@@ -41,8 +41,8 @@ def preset(dataset: str, model: str, split_kind: str = "stratified") -> Preset:
     """
     full, ablation, _ = model.partition("-no-")
     if ablation:
-        found = preset(dataset, full, split_kind)
-        return Preset(found.hparams, f"as {full}: {found.source}")
+        whole = preset(dataset, full, split_kind)
+        return Preset(whole.hparams, f"as {full}: {whole.source}")
     tuned = _rows("tuned", dataset, model)
     for row in tuned:
         if row["split_kind"] == split_kind:
