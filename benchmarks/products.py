@@ -17,7 +17,7 @@ from common import note, print_case, print_environment, time_calls
 
 from dsf_jax import Graph, a_tilde, load_dataset, propagate
 
-KERNELS = ("segment", "csr", "dense")
+KERNELS = ("segment", "csr", "twins", "dense")
 RUNS = 10
 
 

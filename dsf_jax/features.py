@@ -16,8 +16,8 @@ import scipy.sparse as sp
 from jax import Array
 from jaxtyping import Float, Int
 
+from dsf_jax.csr import csr_matmul
 from dsf_jax.lanes import fold_lanes
-from dsf_jax.sparse import csr_matmul
 
 
 @flax.struct.dataclass

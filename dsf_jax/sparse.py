@@ -2,7 +2,7 @@
 
 Half of the time of an epoch is spent here, so the product is one function with its own
 gradient rule (op is symmetric: the cotangent is another product), its own batching rule
-(B runs are one product on [N, B * C]) and three kernels behind it.
+(B runs are one product on [N, B * C]) and four kernels behind it.
 """
 
 import warnings
@@ -17,23 +17,25 @@ import scipy.sparse as sp
 from jax import Array
 from jaxtyping import Float, Int
 
+from dsf_jax.csr import csr_matmul
 from dsf_jax.graph import Graph
 from dsf_jax.lanes import fold_lanes
+from dsf_jax.twins import Twins, find_twins, multiply_twins
 
-Kernel = Literal["segment", "csr", "dense"]
+Kernel = Literal["segment", "csr", "twins", "dense"]
 
 # Measured crossovers (docs/decisions.md). On a CPU the CSR kernel wins until one entry
-# in five is not zero. Accelerators are not measured: their dense product is taken
-# while the matrix stays small (64 MB in float32 at 4,096 nodes).
+# in five is not zero, and that of twins where they save a quarter of the entries.
+# Accelerators are not measured: their dense product is taken while the matrix stays
+# small (64 MB in float32 at 4,096 nodes).
 CPU_DENSE_FILL = 1 / 5
+CPU_TWIN_SHARE = 3 / 4
 ACCELERATOR_DENSE_NODES = 4_096
 # The contended float32 scatter-add of these versions is very slow on NVIDIA devices
 # (openxla issue 46225): there the dense product, free of scatters, reaches further.
 SLOW_SCATTER_JAXLIB = ("0.10.2", "0.11.0")
 SLOW_SCATTER_DENSE_NODES = 16_384
 _JAXLIB = version("jaxlib")
-
-CSR_COLUMNS = 8  # the native CPU kernel needs 4x longer off multiples of 8 columns
 
 
 @flax.struct.dataclass
@@ -56,6 +58,7 @@ class Operator:
     receivers: Int[Array, " E"]  # row of each entry, non-decreasing
     indptr: Int[Array, " N1"]  # entries of row i are indptr[i]:indptr[i + 1]
     dense: Float[Array, "N N"] | None  # the same matrix, for the dense kernel only
+    twins: Twins | None  # and by groups of nodes, for the kernel of that name
     kernel: Kernel = flax.struct.field(pytree_node=False)
 
     @property
@@ -73,11 +76,12 @@ class Operator:
           matrix: square, symmetric, finite; at least one row.
           kernel: how `propagate` computes the product. `"segment"` gathers, scales and
             sums sorted segments on any device; `"csr"` calls the native CPU kernel;
+            `"twins"` does so after joining nodes with the same neighbours;
             `"dense"` stores the full matrix; `"auto"` chooses by device, rows and
             entries, never by columns, so results do not depend on the batch.
 
         Returns:
-          The operator, with `kernel` resolved to one of the three.
+          The operator, with `kernel` resolved to one of the four.
 
         Raises:
           ValueError: if the matrix is not square, symmetric and finite, or the kernel
@@ -103,7 +107,13 @@ class Operator:
                 "use (matrix + matrix.T) / 2."
             )
         num_nodes = csr.shape[0]
-        kernel = resolve_kernel(kernel, num_nodes=num_nodes, num_entries=csr.nnz)
+        twins = find_twins(csr) if kernel in ("auto", "twins") else None
+        kernel = resolve_kernel(
+            kernel,
+            num_nodes=num_nodes,
+            num_entries=csr.nnz,
+            num_twin_entries=twins.num_entries if twins else csr.nnz,
+        )
         receivers = np.repeat(np.arange(num_nodes), np.diff(csr.indptr))
         return cls(
             weights=jnp.asarray(csr.data),
@@ -111,6 +121,7 @@ class Operator:
             receivers=jnp.asarray(receivers, dtype=jnp.int32),
             indptr=jnp.asarray(csr.indptr, dtype=jnp.int32),
             dense=jnp.asarray(csr.toarray()) if kernel == "dense" else None,
+            twins=twins if kernel == "twins" else None,
             kernel=kernel,
         )
 
@@ -241,6 +252,9 @@ def _multiply(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"]:
             return _segment_product(op, x)
         case "csr":
             return csr_matmul(op.weights, op.senders, op.indptr, x)
+        case "twins":
+            assert op.twins is not None
+            return multiply_twins(op.twins, x)
         case "dense":
             assert op.dense is not None
             # default precision would round to bfloat16 or TF32 on accelerators
@@ -257,38 +271,17 @@ def _segment_product(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"
     )
 
 
-def csr_matmul(
-    values: Float[Array, " Z"],
-    columns: Int[Array, " Z"],
-    indptr: Int[Array, " M1"],
-    x: Float[Array, "N C"],
-) -> Float[Array, "M C"]:
-    """Product of an M x N matrix in CSR form with x, on the native CPU kernel.
-
-    The only use of JAX's sparse arrays, which are no longer developed. Neither batching
-    nor differentiation keeps the native kernel: callers bring their own rules.
-
-    Example:
-      >>> one_row = jnp.asarray([2.0]), jnp.asarray([1]), jnp.asarray([0, 1])
-      >>> csr_matmul(*one_row, jnp.asarray([[3.0], [4.0]])).tolist()
-      [[8.0]]
-    """
-    from jax.experimental.sparse import BCSR
-
-    width = x.shape[1]
-    padded = jnp.pad(x, ((0, 0), (0, -width % CSR_COLUMNS)))
-    shape = (indptr.shape[0] - 1, x.shape[0])
-    matrix = BCSR((values.astype(x.dtype), columns, indptr), shape=shape)
-    return (matrix @ padded)[:, :width]
-
-
 def resolve_kernel(
-    kernel: Kernel | Literal["auto"], *, num_nodes: int, num_entries: int
+    kernel: Kernel | Literal["auto"],
+    *,
+    num_nodes: int,
+    num_entries: int,
+    num_twin_entries: int,
 ) -> Kernel:
     """Kernel that `"auto"` stands for on the default device; others stay as they are.
 
     Example:
-      >>> resolve_kernel("segment", num_nodes=4, num_entries=6)
+      >>> resolve_kernel("segment", num_nodes=4, num_entries=6, num_twin_entries=14)
       'segment'
     """
     if kernel != "auto":
@@ -300,8 +293,9 @@ def resolve_kernel(
         return kernel
     backend = jax.default_backend()
     if backend == "cpu":
-        is_full = num_entries > CPU_DENSE_FILL * num_nodes**2
-        return "dense" if is_full else "csr"
+        if num_entries > CPU_DENSE_FILL * num_nodes**2:
+            return "dense"
+        return "twins" if num_twin_entries < CPU_TWIN_SHARE * num_entries else "csr"
     dense_nodes = ACCELERATOR_DENSE_NODES
     if has_slow_scatter(backend, _JAXLIB):
         dense_nodes = SLOW_SCATTER_DENSE_NODES

@@ -1,5 +1,7 @@
 """propagate: every kernel under every transformation equals op_dense @ x."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +14,7 @@ from dsf_jax import sparse as sparse_module
 from dsf_jax.sparse import has_slow_scatter, resolve_kernel
 from tests.graphs import GRAPHS
 
-KERNELS = ("segment", "csr", "dense")
+KERNELS = ("segment", "csr", "twins", "dense")
 
 
 @pytest.fixture(params=KERNELS)
@@ -118,12 +120,20 @@ def products_in(jaxpr):
     return found
 
 
+def wide_products(op, columns):
+    """What one product should be: a single call, or three with groups of twins."""
+    if op.kernel != "twins":
+        return [(op.kernel, (op.num_nodes, columns))]
+    num_groups = op.twins.between.indptr.shape[0] - 1
+    return [("csr", (rows, columns)) for rows in (num_groups, num_groups, op.num_nodes)]
+
+
 def test_a_vmapped_call_is_one_wide_product(kernel):
     graph = GRAPHS["random"]
     op = a_hat(graph, kernel=kernel)
     batch = jnp.ones((2, 5, graph.num_nodes, 4))
     jaxpr = jax.make_jaxpr(jax.vmap(jax.vmap(lambda x: propagate(op, x))))(batch)
-    assert products_in(jaxpr.jaxpr) == [(kernel, (graph.num_nodes, 2 * 5 * 4))]
+    assert products_in(jaxpr.jaxpr) == wide_products(op, 2 * 5 * 4)
 
 
 def test_a_vmapped_gradient_is_two_wide_products(kernel):
@@ -135,11 +145,12 @@ def test_a_vmapped_gradient_is_two_wide_products(kernel):
         return jnp.sum(propagate(op, x) ** 2)
 
     jaxpr = jax.make_jaxpr(jax.vmap(jax.value_and_grad(loss)))(batch)
-    assert products_in(jaxpr.jaxpr) == [(kernel, (graph.num_nodes, 8))] * 2
+    assert products_in(jaxpr.jaxpr) == wide_products(op, 8) * 2
 
 
 def test_batched_operators_work_one_by_one(kernel, rng):
-    graphs = [GRAPHS["path"], Graph.from_edges([(i, 6) for i in range(6)], num_nodes=7)]
+    stars = [(0, i) for i in range(1, 7)], [(i, 6) for i in range(6)]
+    graphs = [Graph.from_edges(edges, num_nodes=7) for edges in stars]
     ops = [a_hat(g, kernel=kernel) for g in graphs]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *ops)
     x = signal(rng, (2, 7, 3))
@@ -209,24 +220,35 @@ def test_operator_explains_bad_matrices(matrix, words):
         assert word in str(caught.value)
 
 
+def choose(kernel, num_nodes, num_entries, num_twin_entries=10**6):
+    return inspect.unwrap(resolve_kernel)(
+        kernel,
+        num_nodes=num_nodes,
+        num_entries=num_entries,
+        num_twin_entries=num_twin_entries,
+    )
+
+
 def test_kernel_choice(monkeypatch):
-    assert resolve_kernel("auto", num_nodes=2277, num_entries=65_019) == "csr"
-    assert resolve_kernel("auto", num_nodes=100, num_entries=9_000) == "dense"
+    assert choose("auto", 2277, 65_019) == "csr"
+    assert choose("auto", 2277, 65_019, 50_000) == "csr"
+    assert choose("auto", 2277, 65_019, 48_000) == "twins"
+    assert choose("auto", 100, 9_000, 300) == "dense"
     monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
-    assert resolve_kernel("auto", num_nodes=2277, num_entries=65_019) == "dense"
-    assert resolve_kernel("auto", num_nodes=20_000, num_entries=90_000) == "segment"
+    assert choose("auto", 2277, 65_019) == "dense"
+    assert choose("auto", 20_000, 90_000) == "segment"
 
 
 def test_slow_scatter_versions_avoid_scatters_or_warn(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr(sparse_module, "_JAXLIB", "0.11.0")
-    assert resolve_kernel("auto", num_nodes=10_000, num_entries=90_000) == "dense"
+    assert choose("auto", 10_000, 90_000) == "dense"
     with pytest.warns(UserWarning, match="openxla issue 46225"):
-        assert resolve_kernel("auto", num_nodes=20_000, num_entries=90_000) == "segment"
+        assert choose("auto", 20_000, 90_000) == "segment"
     assert not has_slow_scatter("gpu", "0.11.1")
     assert not has_slow_scatter("tpu", "0.11.0")
 
 
 def test_unknown_kernel_is_refused():
-    with pytest.raises(ValueError, match="segment, csr, dense or auto, got 'fast'"):
-        resolve_kernel.__wrapped__("fast", num_nodes=4, num_entries=4)
+    with pytest.raises(ValueError, match="twins, dense or auto, got 'fast'"):
+        choose("fast", 4, 4)
