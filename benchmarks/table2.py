@@ -138,6 +138,7 @@ def run_cell(cell: Cell) -> None:
             num_trials=cell.trials,
             num_splits=cell.search_splits,
             split_kind=cell.split_kind,
+            num_finalists=0 if cell.only else None,
             storage=storage,
             base=hparams,
             space=space,

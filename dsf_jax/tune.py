@@ -5,6 +5,8 @@ jobs (trial x split) share the lanes; a trial is told as soon as its last job ha
 so a study that is killed resumes from its storage with every finished trial.
 """
 
+import itertools
+import math
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -56,6 +58,7 @@ def tune(
     num_trials: int,
     storage: Path,
     num_splits: int = 3,
+    num_finalists: int | None = None,
     split_kind: str = "stratified",
     seed: int = 0,
     epochs: int = 1000,
@@ -71,7 +74,8 @@ def tune(
     before, where they exist), moved into the ranges of the space. Each trial runs once
     on each of the first splits. The best of many noisy scores is a lucky one, so the
     best fifth of the trials (at least ten) runs again, with other seeds and on ten
-    splits, and the best of those is chosen; by validation alone, too.
+    splits, and the best of those is chosen; by validation alone, too. A space with no
+    more points than trials is searched point by point.
 
     Args:
       dataset: from `load_dataset` or `make_dataset`.
@@ -79,6 +83,8 @@ def tune(
       num_trials: finished trials to reach; those in the storage count.
       storage: journal file of the study; a file that exists is resumed.
       num_splits: splits per trial.
+      num_finalists: trials that run again, if not the best fifth; with 0 the best
+        trial is chosen as it is.
       split_kind: one of `SPLIT_KINDS`.
       seed: of the first split, the runs and the sampler.
       epochs: most updates of a run.
@@ -91,7 +97,7 @@ def tune(
 
     Returns:
       The best settings with what they were chosen by: `dataset, model, settings, val,
-      finals` (of the best fifth)`, final_splits, trials, vals` (of every trial)`,
+      finals` (of the finalists)`, final_splits, trials, vals` (of every trial)`,
       num_splits, split_kind, seed, epochs, patience, data_digest` and the versions.
 
     Raises:
@@ -131,6 +137,7 @@ def tune(
         key=jax.random.key(seed),
         num_splits=num_splits,
         num_trials=num_trials,
+        num_finalists=num_finalists,
     )
     _enqueue_first(search)
     while (num_left := num_trials - _num_done(study)) > 0:
@@ -138,9 +145,10 @@ def tune(
         _run_batch(search, trials, on_progress)
     more_splits = min(num_masks, FINAL_SPLITS)
     finals = _run_finals(search._replace(num_splits=more_splits), on_progress)
+    candidates = finals or _outcomes(study)
     return (
         what
-        | max(finals, key=lambda final: final["val"])
+        | max(candidates, key=lambda candidate: candidate["val"])
         | {
             "finals": [round(final["val"], 3) for final in finals],
             "final_splits": more_splits,
@@ -160,6 +168,7 @@ class _Search(NamedTuple):
     key: Any
     num_splits: int
     num_trials: int
+    num_finalists: int | None
 
 
 def _open_study(storage: Path, what: dict[str, Any]) -> optuna.Study:
@@ -196,13 +205,35 @@ def _open_study(storage: Path, what: dict[str, Any]) -> optuna.Study:
 
 
 def _enqueue_first(search: _Search) -> None:
-    """Known settings first; trials that a kill interrupted again."""
+    """Known settings first, few points one by one; again what a kill interrupted."""
     study, state = search.study, optuna.trial.TrialState
     if not study.trials:
         study.enqueue_trial(_within(search.space, search.base))
+        for point in _few_points(search.space, search.num_trials):
+            study.enqueue_trial(point, skip_if_exists=True)
     for trial in study.get_trials(states=(state.RUNNING,)):
         study.tell(trial.number, state=state.FAIL)
         study.enqueue_trial(trial.params)
+
+
+def _few_points(space: Space, most: int) -> list[dict[str, Any]]:
+    """Every point of the space, or none if they are too many."""
+    axes: dict[str, list[Any]] = {}
+    for field, (kind, *rule) in space.items():
+        if kind == "choice":
+            axes[field] = list(rule[0])
+        elif kind == "step":
+            low, high, step = rule
+            count = round((high - low) / step) + 1
+            axes[field] = [min(round(low + i * step, 9), high) for i in range(count)]
+        elif kind != "same":
+            return []
+    if math.prod(map(len, axes.values())) > most:
+        return []
+    return [
+        dict(zip(axes, point, strict=True))
+        for point in itertools.product(*axes.values())
+    ]
 
 
 def _within(space: Space, hparams: HyperParams) -> dict[str, Any]:
@@ -255,7 +286,9 @@ def _run_finals(
     """Settings and mean validation score of the best trials, on more splits."""
     study, state = search.study, optuna.trial.TrialState
     done = study.get_trials(states=(state.COMPLETE,))
-    num_finals = max(FEWEST_FINALISTS, search.num_trials // TRIALS_PER_FINALIST)
+    num_finals = search.num_finalists
+    if num_finals is None:
+        num_finals = max(FEWEST_FINALISTS, search.num_trials // TRIALS_PER_FINALIST)
     best = sorted(done, key=lambda trial: -(trial.value or 0.0))[:num_finals]
     missing = [trial for trial in best if _final(trial) not in study.user_attrs]
     at_once = PAD_JOBS // search.num_splits
@@ -269,6 +302,14 @@ def _run_finals(
     return [
         {"settings": trial.user_attrs["settings"], "val": vals[_final(trial)]}
         for trial in best
+    ]
+
+
+def _outcomes(study: optuna.Study) -> list[dict[str, Any]]:
+    """Settings and mean validation score of every trial."""
+    return [
+        {"settings": trial.user_attrs["settings"], "val": trial.value}
+        for trial in study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
     ]
 
 

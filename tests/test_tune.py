@@ -14,7 +14,7 @@ import pytest
 from dsf_jax import HyperParams, grid, regions
 from dsf_jax.presets import settings_from_json
 from dsf_jax.spaces import space_of
-from dsf_jax.tune import tune
+from dsf_jax.tune import _few_points, tune
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 FEW = {"num_splits": 2, "epochs": 5, "patience": 3, "lanes": 2}
@@ -63,6 +63,7 @@ def test_the_first_trial_has_the_given_settings_and_the_rest_stays(dataset, tmp_
         storage=tmp_path / "study",
         base=base,
         space={"alpha": ("choice", [0.1, 0.5, 0.9])},
+        num_finalists=0,
         **FEW,
     )
     storage = optuna.storages.JournalStorage(
@@ -70,8 +71,20 @@ def test_the_first_trial_has_the_given_settings_and_the_rest_stays(dataset, tmp_
     )
     trials = optuna.load_study(study_name="dsf-jax", storage=storage).trials
     assert trials[0].params == {"alpha": 0.5}
+    assert {trial.params["alpha"] for trial in trials} == {0.1, 0.5, 0.9}
+    assert found["val"] == max(trial.value for trial in trials)
+    assert found["finals"] == []
     assert found["settings"]["lr"] == 0.02
     assert found["settings"]["dropout_x"] == 0.3
+
+
+def test_few_points_are_those_of_the_space():
+    space = {"eta2": ("step", 0.1, 1.0, 0.1), "sole": ("choice", [True, False])}
+    points = _few_points(space, most=20)
+    assert len(points) == 20
+    assert {point["eta2"] for point in points} == {i / 10 for i in range(1, 11)}
+    assert _few_points(space, most=19) == []
+    assert _few_points({"lr": ("log", 1e-3, 1.0)}, most=100) == []
 
 
 @pytest.mark.slow
