@@ -224,7 +224,7 @@ def test_flag_skips_the_correlation(rng):
 
 @pytest.mark.parametrize("block_rows", [1, 3, 8, 13, 50])
 @pytest.mark.parametrize("has_bias", [False, True])
-def test_row_blocks_equal_the_dense_formula(block_rows, has_bias, rng, monkeypatch):
+def test_blocks_equal_the_dense_formula(block_rows, has_bias, rng, monkeypatch):
     monkeypatch.setattr(correlation_module, "BLOCK_ROWS", block_rows)
     pos, v = draw(rng, 13, WIDTH), draw(rng, 13, WIDTH)
     bias = draw(rng, WIDTH) if has_bias else None
