@@ -21,6 +21,8 @@ ORDER = [
     "files",
     "graph",
     "lanes",
+    "csr",
+    "twins",
     "sparse",
     "locality",
     "spectrum",
