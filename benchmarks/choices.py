@@ -24,7 +24,13 @@ from dsf_jax.catalog import load_dataset
 from dsf_jax.evaluation import evaluate
 from dsf_jax.grid import use_all_cores
 from dsf_jax.presets import preset, settings_from_json
-from dsf_jax.settings import CLASSICAL_JACOBI, MODELS, HyperParams, ModelConfig
+from dsf_jax.settings import (
+    CLASSICAL_JACOBI,
+    GAMMA_INITS,
+    MODELS,
+    HyperParams,
+    ModelConfig,
+)
 from dsf_jax.spaces import space_of
 from dsf_jax.tune import tune
 
@@ -41,6 +47,14 @@ class Choice(NamedTuple):
 
 
 CHOICES = {
+    "gpr": Choice("gpr", AS_RUN),
+    "perceptron": Choice(
+        "gpr",
+        "without the graph: γ stays (1, 0, ..., 0)",
+        hparams=lambda h: h._replace(
+            gamma_init=GAMMA_INITS.index("ppr"), alpha=1.0, lr_gamma=0.0
+        ),
+    ),
     "gpr-r": Choice("dsf-gpr-r", AS_RUN),
     "loops": Choice(
         "dsf-gpr-r",
