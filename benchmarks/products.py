@@ -9,6 +9,7 @@ transposes before and after the product.
 """
 
 import argparse
+from typing import get_args
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +17,8 @@ import numpy as np
 from common import note, print_case, print_environment, time_calls
 
 from dsf_jax import Graph, a_tilde, load_dataset, propagate
+from dsf_jax.sparse import Kernel
 
-KERNELS = ("segment", "csr", "twins", "dense")
 RUNS = 10
 
 
@@ -38,7 +39,7 @@ def time_kernels(name: str, graph: Graph, columns: int) -> None:
     x32, exact32 = x.astype(np.float32), exact.astype(np.float32)
     on_device = jnp.asarray(x32)
     calls = {"scipy": lambda: exact32 @ x32}
-    for kernel in KERNELS:
+    for kernel in get_args(Kernel):
         op = a_tilde(graph, kernel=kernel)
         product = jax.jit(propagate)
         calls[kernel] = lambda product=product, op=op: product(op, on_device)

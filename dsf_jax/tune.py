@@ -145,10 +145,11 @@ def tune(
         _run_batch(search, trials, on_progress)
     more_splits = min(num_masks, FINAL_SPLITS)
     finals = _run_finals(search._replace(num_splits=more_splits), on_progress)
-    candidates = finals or _outcomes(study)
+    best = study.best_trial
+    first = {"settings": best.user_attrs["settings"], "val": best.value}
     return (
         what
-        | max(candidates, key=lambda candidate: candidate["val"])
+        | max(finals, key=lambda final: final["val"], default=first)
         | {
             "finals": [round(final["val"], 3) for final in finals],
             "final_splits": more_splits,
@@ -302,14 +303,6 @@ def _run_finals(
     return [
         {"settings": trial.user_attrs["settings"], "val": vals[_final(trial)]}
         for trial in best
-    ]
-
-
-def _outcomes(study: optuna.Study) -> list[dict[str, Any]]:
-    """Settings and mean validation score of every trial."""
-    return [
-        {"settings": trial.user_attrs["settings"], "val": trial.value}
-        for trial in study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
     ]
 
 

@@ -250,5 +250,6 @@ def test_slow_scatter_versions_avoid_scatters_or_warn(monkeypatch):
 
 
 def test_unknown_kernel_is_refused():
-    with pytest.raises(ValueError, match="twins, dense or auto, got 'fast'"):
+    names = "segment, csr, twins, dense or auto, got 'fast'"
+    with pytest.raises(ValueError, match=names):
         choose("fast", 4, 4)
