@@ -202,8 +202,11 @@ def tune(
         storage = storage or Path(f"{dataset}-{model}.study")
 
         def on_progress(progress: tuner.TuneProgress) -> None:
-            text = f"best {progress.best_val:.2f}"
-            show(progress.num_done, progress.num_trials, text)
+            done = progress.num_done + progress.finals_done
+            total = progress.num_trials + progress.num_finals
+            is_final = progress.num_done == progress.num_trials
+            stage = "the best ones again" if is_final else "trials"
+            show(done, total, f"{stage}, best {progress.best_val:.2f}")
 
         found = tuner.tune(
             load_dataset(dataset),

@@ -107,22 +107,21 @@ class Operator:
                 "use (matrix + matrix.T) / 2."
             )
         num_nodes = csr.shape[0]
-        twins = find_twins(csr) if kernel in ("auto", "twins") else None
-        kernel = resolve_kernel(
-            kernel,
-            num_nodes=num_nodes,
-            num_entries=csr.nnz,
-            num_twin_entries=twins.num_entries if twins else csr.nnz,
-        )
+        resolved = resolve_kernel(kernel, num_nodes=num_nodes, num_entries=csr.nnz)
+        twins = None
+        if resolved == "twins" or (kernel, resolved) == ("auto", "csr"):
+            twins = find_twins(csr)
+            if kernel == "auto" and twins.num_entries < CPU_TWIN_SHARE * csr.nnz:
+                resolved = "twins"
         receivers = np.repeat(np.arange(num_nodes), np.diff(csr.indptr))
         return cls(
             weights=jnp.asarray(csr.data),
             senders=jnp.asarray(csr.indices, dtype=jnp.int32),
             receivers=jnp.asarray(receivers, dtype=jnp.int32),
             indptr=jnp.asarray(csr.indptr, dtype=jnp.int32),
-            dense=jnp.asarray(csr.toarray()) if kernel == "dense" else None,
-            twins=twins if kernel == "twins" else None,
-            kernel=kernel,
+            dense=jnp.asarray(csr.toarray()) if resolved == "dense" else None,
+            twins=twins if resolved == "twins" else None,
+            kernel=resolved,
         )
 
     def to_scipy(self) -> sp.csr_array:
@@ -272,16 +271,14 @@ def _segment_product(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"
 
 
 def resolve_kernel(
-    kernel: Kernel | Literal["auto"],
-    *,
-    num_nodes: int,
-    num_entries: int,
-    num_twin_entries: int,
+    kernel: Kernel | Literal["auto"], *, num_nodes: int, num_entries: int
 ) -> Kernel:
     """Kernel that `"auto"` stands for on the default device; others stay as they are.
 
+    Whether a graph has enough twins is not looked at here.
+
     Example:
-      >>> resolve_kernel("segment", num_nodes=4, num_entries=6, num_twin_entries=14)
+      >>> resolve_kernel("segment", num_nodes=4, num_entries=6)
       'segment'
     """
     if kernel != "auto":
@@ -293,9 +290,7 @@ def resolve_kernel(
         return kernel
     backend = jax.default_backend()
     if backend == "cpu":
-        if num_entries > CPU_DENSE_FILL * num_nodes**2:
-            return "dense"
-        return "twins" if num_twin_entries < CPU_TWIN_SHARE * num_entries else "csr"
+        return "dense" if num_entries > CPU_DENSE_FILL * num_nodes**2 else "csr"
     dense_nodes = ACCELERATOR_DENSE_NODES
     if has_slow_scatter(backend, _JAXLIB):
         dense_nodes = SLOW_SCATTER_DENSE_NODES

@@ -40,13 +40,15 @@ class TuneProgress(NamedTuple):
     """What is known of a study on its way.
 
     Example:
-      >>> TuneProgress._fields
-      ('num_done', 'num_trials', 'best_val', 'best', 'grid')
+      >>> TuneProgress._fields[:4]
+      ('num_done', 'num_trials', 'finals_done', 'num_finals')
     """
 
     num_done: int  # finished trials
     num_trials: int
-    best_val: float  # mean validation score of the best one; NaN before the first
+    finals_done: int  # of the best trials that run again
+    num_finals: int
+    best_val: float  # mean validation score of the best trial; NaN before the first
     best: dict[str, Any]  # its settings
     grid: Progress  # of the batch
 
@@ -122,6 +124,8 @@ def tune(
         "data_digest": data_digest(dataset),
     }
     study = _open_study(storage, what)
+    if num_finalists is None:
+        num_finalists = max(FEWEST_FINALISTS, num_trials // TRIALS_PER_FINALIST)
     num_masks = num_splits if split_kind == "fixed" else max(num_splits, 10)
     splits = make_splits(dataset, kind=split_kind, num_splits=num_masks, seed=seed)
     data = prepare(dataset, splits, model=model)
@@ -137,10 +141,10 @@ def tune(
         key=jax.random.key(seed),
         num_splits=num_splits,
         num_trials=num_trials,
-        num_finalists=num_finalists,
+        num_finals=min(num_finalists, num_trials),
     )
     _enqueue_first(search)
-    while (num_left := num_trials - _num_done(study)) > 0:
+    while (num_left := num_trials - len(_done(study))) > 0:
         trials = [study.ask() for _ in range(min(BATCH, num_left))]
         _run_batch(search, trials, on_progress)
     more_splits = min(num_masks, FINAL_SPLITS)
@@ -153,7 +157,7 @@ def tune(
         | {
             "finals": [round(final["val"], 3) for final in finals],
             "final_splits": more_splits,
-            "trials": _num_done(study),
+            "trials": len(_done(study)),
             "vals": [round(v, 3) for t in study.trials if (v := t.value) is not None],
             **environment(),
         }
@@ -169,7 +173,7 @@ class _Search(NamedTuple):
     key: Any
     num_splits: int
     num_trials: int
-    num_finalists: int | None
+    num_finals: int
 
 
 def _open_study(storage: Path, what: dict[str, Any]) -> optuna.Study:
@@ -285,12 +289,7 @@ def _run_finals(
     search: _Search, on_progress: Callable[[TuneProgress], None] | None
 ) -> list[dict[str, Any]]:
     """Settings and mean validation score of the best trials, on more splits."""
-    study, state = search.study, optuna.trial.TrialState
-    done = study.get_trials(states=(state.COMPLETE,))
-    num_finals = search.num_finalists
-    if num_finals is None:
-        num_finals = max(FEWEST_FINALISTS, search.num_trials // TRIALS_PER_FINALIST)
-    best = sorted(done, key=lambda trial: -(trial.value or 0.0))[:num_finals]
+    study, best = search.study, _finalists(search)
     missing = [trial for trial in best if _final(trial) not in study.user_attrs]
     at_once = PAD_JOBS // search.num_splits
     for i in range(0, len(missing), at_once):
@@ -304,6 +303,12 @@ def _run_finals(
         {"settings": trial.user_attrs["settings"], "val": vals[_final(trial)]}
         for trial in best
     ]
+
+
+def _finalists(search: _Search) -> list[optuna.trial.FrozenTrial]:
+    """The best trials so far, best first."""
+    done = _done(search.study)
+    return sorted(done, key=lambda trial: -(trial.value or 0.0))[: search.num_finals]
 
 
 def _final(trial: optuna.trial.FrozenTrial) -> str:
@@ -357,14 +362,24 @@ def _jobs(
 
 
 def _progress(search: _Search, grid: Progress) -> TuneProgress:
-    num_done = _num_done(search.study)
+    num_done = len(_done(search.study))
     best_val, best = float("nan"), {}
     if num_done > 0:
         best_val = search.study.best_value
         best = search.study.best_trial.user_attrs["settings"]
-    return TuneProgress(num_done, search.num_trials, best_val, best, grid)
+    known = search.study.user_attrs
+    finals_done = sum(_final(trial) in known for trial in _finalists(search))
+    return TuneProgress(
+        num_done=num_done,
+        num_trials=search.num_trials,
+        finals_done=finals_done,
+        num_finals=search.num_finals,
+        best_val=best_val,
+        best=best,
+        grid=grid,
+    )
 
 
-def _num_done(study: optuna.Study) -> int:
+def _done(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
     complete_only = (optuna.trial.TrialState.COMPLETE,)
-    return len(study.get_trials(deepcopy=False, states=complete_only))
+    return study.get_trials(deepcopy=False, states=complete_only)

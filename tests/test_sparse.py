@@ -220,20 +220,15 @@ def test_operator_explains_bad_matrices(matrix, words):
         assert word in str(caught.value)
 
 
-def choose(kernel, num_nodes, num_entries, num_twin_entries=10**6):
+def choose(kernel, num_nodes, num_entries):
     return inspect.unwrap(resolve_kernel)(
-        kernel,
-        num_nodes=num_nodes,
-        num_entries=num_entries,
-        num_twin_entries=num_twin_entries,
+        kernel, num_nodes=num_nodes, num_entries=num_entries
     )
 
 
 def test_kernel_choice(monkeypatch):
     assert choose("auto", 2277, 65_019) == "csr"
-    assert choose("auto", 2277, 65_019, 50_000) == "csr"
-    assert choose("auto", 2277, 65_019, 48_000) == "twins"
-    assert choose("auto", 100, 9_000, 300) == "dense"
+    assert choose("auto", 100, 9_000) == "dense"
     monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
     assert choose("auto", 2277, 65_019) == "dense"
     assert choose("auto", 20_000, 90_000) == "segment"

@@ -39,7 +39,8 @@ def test_a_study_compiles_once_resumes_and_is_checked(dataset, tmp_path):
     space = space_of("gpr")
     assert set(space) <= set(found["settings"])
     assert found["settings"]["lr_gamma"] == found["settings"]["lr"]
-    assert seen[-1].num_done == 4
+    assert seen[-1].num_done == seen[-1].finals_done == seen[-1].num_finals == 4
+    assert seen[0].finals_done == 0
     assert seen[-1].best_val == pytest.approx(max(found["vals"]), abs=1e-3)
 
     more = tune(dataset, "gpr", num_trials=6, storage=storage, **FEW)

@@ -1,5 +1,6 @@
 """Nodes with the same neighbours are joined, and only they; products stay the same."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -73,11 +74,15 @@ def test_linked_nodes_with_the_same_other_neighbours_are_no_twins():
     assert num_groups(find_twins(triangle.to_scipy())) == 3
 
 
-def test_auto_takes_twins_where_they_save_a_quarter(rng):
+def test_auto_takes_twins_where_they_save_a_quarter(rng, monkeypatch):
     edges = rng.integers(30, size=(100, 2))
     copies = [edges + 30 * np.asarray([i, j]) for i in range(5) for j in range(5)]
     redundant = Graph.from_edges(np.concatenate(copies), num_nodes=150)
     assert a_tilde(redundant).kernel == "twins"
+    assert a_tilde(redundant, kernel="csr").kernel == "csr"
+    monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
+    assert a_tilde(redundant).kernel == "dense"  # not measured there
+    monkeypatch.undo()
     ring = Graph.from_edges([(i, (i + 1) % 50) for i in range(50)], num_nodes=50)
     assert a_tilde(ring).kernel == "csr"
 
