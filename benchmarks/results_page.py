@@ -60,7 +60,7 @@ interval over the runs. Protocol, searches and what did not reproduce:
 - **gain**: one model less another, run by run on the same splits and seeds; ± is half
   of the 95 % interval over the means of the splits. **Bold** where the intervals of
   the two models are separated.
-- Models without a row have not been run.
+- Models without a row or value have not been run. PA-GNN has no mean in the paper.
 """
 
 
@@ -71,6 +71,7 @@ def render(
     ours, theirs = _by_key(records), _by_key(paper)
     parts = [
         INTRODUCTION,
+        _overview(ours, theirs),
         _table_2(ours, theirs),
         _gains(ours, theirs),
         _rivals(ours),
@@ -88,9 +89,13 @@ def is_separated(one: Row, other: Row) -> bool:
 
 def compare(ours: Row, theirs: Row) -> str:
     """Our mean less the paper's, and whether that is more than both intervals."""
-    difference = ours["mean"] - theirs["mean"]
-    sign = "=" if not is_separated(ours, theirs) else "+" if difference > 0 else "-"
-    return f"{difference:+.2f} `{sign}`"
+    return f"{ours['mean'] - theirs['mean']:+.2f} `{_mark(ours, theirs)}`"
+
+
+def _mark(ours: Row, theirs: Row) -> str:
+    if not is_separated(ours, theirs):
+        return "="
+    return "+" if ours["mean"] > theirs["mean"] else "-"
 
 
 def _by_key(rows: Iterable[Row]) -> dict[Key, Row]:
@@ -105,6 +110,44 @@ def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     header = list(header)
     lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def _overview(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
+    """Table 2 in the paper's own shape, the best of each graph in bold."""
+    cells = {
+        key[:2]: row
+        for key, row in ours.items()
+        if key[1] in TITLES and key[2] == "stratified"
+    }
+    best: dict[str, float] = {}
+    for (dataset, _), row in cells.items():
+        best[dataset] = max(row["mean"], best.get(dataset, 0.0))
+    counts, rows = dict.fromkeys("=+-", 0), []
+    for model, name in TITLES.items():
+        line = []
+        for dataset in DATASETS:
+            row, printed = (
+                cells.get((dataset, model)),
+                theirs.get((dataset, model, "stratified")),
+            )
+            if row is None:
+                line.append("")
+                continue
+            text = f"{row['mean']:.1f}"
+            text = f"**{text}**" if row["mean"] == best[dataset] else text
+            if printed is not None and "mean" in printed:
+                mark = _mark(row, printed)
+                counts[mark] += 1
+                text += f" `{mark}`"
+            line.append(text)
+        if any(line):
+            rows.append([name, *line])
+    count = (
+        f"{counts['=']} of {sum(counts.values())} cells agree with the paper, "
+        f"{counts['+']} are above and {counts['-']} below it by more than both "
+        "intervals."
+    )
+    return f"## Overview\n\n{count}\n\n{_table(('model', *DATASETS.values()), rows)}"
 
 
 def _table_2(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
