@@ -24,6 +24,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Int
 
+from dsf_jax.correlation import BLOCK_ROWS
 from dsf_jax.metrics import Summary, summarise
 from dsf_jax.queue import Occupancy, Queue, advance, open_queue
 from dsf_jax.settings import Config
@@ -156,9 +157,10 @@ def run_grid(
 def choose_lanes(data: TrainData, *, config: Config) -> int:
     """Number of lanes, of all devices together, by a rule from measurements.
 
-    On a CPU lanes pay as long as the widest signal of all lanes of a device stays in
-    the cache of its core (1 MiB), and no more than four do. An accelerator takes as
-    many as fit in a quarter of its memory, up to 64 (not measured).
+    On a CPU lanes pay as long as the widest signal of all lanes of a device stays
+    within 2 MiB, and no more than four do; with a correlation S of many blocks, which
+    lanes do not share, none does. An accelerator takes as many as fit in a quarter of
+    its memory, up to 64 (not measured).
 
     Example:
       >>> from dsf_jax import MODELS, Graph, make_inputs
@@ -177,7 +179,9 @@ def choose_lanes(data: TrainData, *, config: Config) -> int:
     device = jax.devices()[0]
     if device.platform == "cpu":
         most, memory = 4, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        fitting = 2 ** round(math.log2(2**20 / signal))
+        fitting = 2 ** math.floor(math.log2(2**21 / signal))
+        if config.has_correlation and num_nodes > BLOCK_ROWS:
+            most = 1
         memory //= jax.device_count()
     else:
         most, fitting = 64, 64

@@ -189,6 +189,11 @@ class ModelConfig:
         return self.width if self.uses_positions else 16
 
     @property
+    def has_correlation(self) -> bool:
+        """Whether positions are correlated, node by node."""
+        return self.variant == "I"
+
+    @property
     def filter_loops(self) -> bool:
         """Whether the filter runs on Ã."""
         return self.self_loops and self.backbone.self_loops
@@ -237,12 +242,13 @@ class BaselineConfig:
                 f"{self.heads} heads; each head has hidden / heads units."
             )
 
-    uses_positions = False
+    uses_positions = has_correlation = False
 
     @property
     def signal_width(self) -> int:
         """Columns of the widest signal that is multiplied by the graph, about."""
-        return self.hidden
+        is_wide = self.kind in ("gat", "cheb", "fagcn", "pa-gnn")  # at all orders
+        return self.hidden if is_wide else 16
 
     @property
     def filter_loops(self) -> bool:

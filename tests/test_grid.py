@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax import export
 
-from dsf_jax import HyperParams, grid
+from dsf_jax import MODELS, HyperParams, grid
 from dsf_jax.grid import choose_lanes, run_grid
 from dsf_jax.train import grid_jobs
 from tests.training import (
@@ -150,6 +150,10 @@ def test_lanes_fall_with_the_size_of_the_graph(problem):
     assert per_device == 4
     large = data._replace(inputs=data.inputs._replace(features=jnp.zeros((200_000, 1))))
     assert choose_lanes(large, config=config) == jax.device_count()
+    middle = data._replace(inputs=data.inputs._replace(features=jnp.zeros((1_500, 1))))
+    for model, lanes in {"dsf-gpr-r": 2, "dsf-gpr-i": 1, "gpr": 4, "gat": 2}.items():
+        found = choose_lanes(middle, config=MODELS[model])
+        assert found == lanes * jax.device_count()
 
 
 PROCESS = """
