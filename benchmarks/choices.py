@@ -4,7 +4,7 @@
 
 Each choice is run beside what the authors ran, with the same splits and seeds, and the
 same settings (tuned for the latter, or published) unless it says that it was tuned
-again: 10 splits x 10 seeds on small graphs, x 2 seeds on Chameleon. One record each in
+again: 10 splits x 10 seeds on small graphs, x 2 seeds on others. One record each in
 `results/choices.jsonl`; what is there already is skipped, and runs on their way keep
 journals in `results/unfinished`.
 """
@@ -33,6 +33,8 @@ from dsf_jax.settings import (
 )
 from dsf_jax.spaces import space_of
 from dsf_jax.tune import tune
+
+SMALL = ("texas", "wisconsin", "cornell")
 
 
 class Choice(NamedTuple):
@@ -152,7 +154,7 @@ def main() -> None:
         for name in arguments.choices:
             if (dataset, name) not in done:
                 note(f"{dataset}, {CHOICES[name].model}: {CHOICES[name].text}")
-                run_choice(dataset, name, 2 if dataset == "chameleon" else 10)
+                run_choice(dataset, name, 10 if dataset in SMALL else 2)
                 jax.clear_caches()
 
 
