@@ -89,8 +89,8 @@ def test_marks_say_what_is_separated(load):
     ]
     text = page.render(records, paper)
     assert "1 of 3 cells agree with the paper, 1 are above and 1 below" in text
-    assert "| JacobiConv | **90.0** |" in text
-    assert "| BernNet | 80.0 `-` |" in text
+    assert "| JacobiConv | **90.1** |" in text
+    assert "| BernNet | 80.1 `-` |" in text
     assert "+10.00 `+`" in text
     assert "-0.10 `=`" in text
     assert "-10.00 `-`" in text
