@@ -105,6 +105,8 @@ def test_an_interrupted_command_loses_no_finished_run(kind, tmp_path):
     """A real process, a real signal, and the same command again."""
     journal = tmp_path / "runs.journal"
     environment = os.environ | {"DSF_JAX_CACHE": str(tmp_path)}
+    # shells ignore Ctrl-C for what they run in the background, and processes inherit it
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [*COMMAND, str(journal)],
         env=environment,
@@ -112,6 +114,7 @@ def test_an_interrupted_command_loses_no_finished_run(kind, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
+    signal.signal(signal.SIGINT, inherited)
     deadline = time.monotonic() + 240
     while not journal.exists() or len(journal.read_text().splitlines()) < 3:
         assert time.monotonic() < deadline
