@@ -18,7 +18,7 @@ import jax
 from common import note, print_case
 from results_page import AS_RUN
 from table2 import CHOICES as RECORDS
-from table2 import UNFINISHED, append_row, read_rows
+from table2 import SMALL, UNFINISHED, append_row, read_rows
 
 from dsf_jax.catalog import load_dataset
 from dsf_jax.evaluation import evaluate
@@ -33,8 +33,6 @@ from dsf_jax.settings import (
 )
 from dsf_jax.spaces import space_of
 from dsf_jax.tune import tune
-
-SMALL = ("texas", "wisconsin", "cornell")
 
 
 class Choice(NamedTuple):

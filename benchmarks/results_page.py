@@ -112,36 +112,39 @@ def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
+def _printed(theirs: dict[Key, Row], key: Key) -> Row | None:
+    """What the paper prints there, if it is a mean; of PA-GNN it prints gains."""
+    row = theirs.get(key)
+    return row if row is not None and "mean" in row else None
+
+
 def _overview(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
     """Table 2 in the paper's own shape, the best of each graph in bold."""
-    cells = {
-        key[:2]: row
-        for key, row in ours.items()
-        if key[1] in TITLES and key[2] == "stratified"
-    }
-    best: dict[str, float] = {}
-    for (dataset, _), row in cells.items():
-        best[dataset] = max(row["mean"], best.get(dataset, 0.0))
-    counts, rows = dict.fromkeys("=+-", 0), []
-    for model, name in TITLES.items():
-        line = []
-        for dataset in DATASETS:
-            row, printed = (
-                cells.get((dataset, model)),
-                theirs.get((dataset, model, "stratified")),
-            )
-            if row is None:
-                line.append("")
-                continue
-            text = f"{row['mean']:.1f}"
-            text = f"**{text}**" if row["mean"] == best[dataset] else text
-            if printed is not None and "mean" in printed:
-                mark = _mark(row, printed)
-                counts[mark] += 1
-                text += f" `{mark}`"
-            line.append(text)
-        if any(line):
-            rows.append([name, *line])
+    keys = [
+        [(dataset, model, "stratified") for dataset in DATASETS] for model in TITLES
+    ]
+    best = [
+        max((ours[key]["mean"] for key in column if key in ours), default=None)
+        for column in zip(*keys, strict=True)
+    ]
+    counts = dict.fromkeys("=+-", 0)
+
+    def cell(key: Key, highest: float | None) -> str:
+        row, printed = ours.get(key), _printed(theirs, key)
+        if row is None:
+            return ""
+        text = f"{row['mean']:.1f}"
+        text = f"**{text}**" if row["mean"] == highest else text
+        if printed is None:
+            return text
+        counts[_mark(row, printed)] += 1
+        return f"{text} `{_mark(row, printed)}`"
+
+    rows = [
+        [name, *map(cell, line, best)]
+        for name, line in zip(TITLES.values(), keys, strict=True)
+        if any(key in ours for key in line)
+    ]
     count = (
         f"{counts['=']} of {sum(counts.values())} cells agree with the paper, "
         f"{counts['+']} are above and {counts['-']} below it by more than both "
@@ -158,15 +161,14 @@ def _table_2(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
             key = dataset, model, "stratified"
             if key not in ours:
                 continue
-            mine, printed = ours[key], theirs.get(key)
-            has_mean = printed is not None and "mean" in printed
+            mine, printed = ours[key], _printed(theirs, key)
             rows.append(
                 [
                     name,
                     _value(mine),
                     f"{interval(finite_scores(mine), 'clustered').half:.2f}",
-                    _value(printed) if has_mean else "",
-                    compare(mine, printed) if has_mean else "",
+                    _value(printed) if printed else "",
+                    compare(mine, printed) if printed else "",
                     _count_runs(mine),
                     mine["settings_source"].partition(",")[0],
                 ]

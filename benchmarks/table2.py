@@ -37,6 +37,7 @@ CHOICES = ROOT / "benchmarks" / "results" / "choices.jsonl"
 UNFINISHED = ROOT / "benchmarks" / "results" / "unfinished"
 PAGE = ROOT / "docs" / "results.md"
 
+SMALL = ("texas", "wisconsin", "cornell")
 BASES = ("gpr", "bern", "jacobi")
 R_MODELS = tuple(f"dsf-{base}-r" for base in BASES)
 I_MODELS = tuple(f"dsf-{base}-i" for base in BASES)
@@ -65,7 +66,7 @@ ABLATIONS = tuple(f"dsf-gpr-r-no-{part}" for part in ("ipe", "lgwd", "orth"))
 CELLS = (
     *(
         Cell(dataset, model, trials=150 if model not in I_MODELS else 50)
-        for dataset in ("texas", "wisconsin", "cornell")
+        for dataset in SMALL
         for model in BASES + R_MODELS + I_MODELS
     ),
     *(
@@ -101,11 +102,7 @@ CELLS = (
         )
         for dataset in ("cora", "citeseer")
     ),
-    *(
-        Cell(dataset, model, trials=150)
-        for dataset in ("texas", "wisconsin", "cornell")
-        for model in BASELINES
-    ),
+    *(Cell(dataset, model, trials=150) for dataset in SMALL for model in BASELINES),
     *(
         Cell(dataset, model, trials=60, search_splits=2)
         for dataset in ("cora", "citeseer")

@@ -204,7 +204,7 @@ def tune(
         def on_progress(progress: tuner.TuneProgress) -> None:
             done = progress.num_done + progress.finals_done
             total = progress.num_trials + progress.num_finals
-            is_final = progress.num_done == progress.num_trials
+            is_final = progress.num_done >= progress.num_trials
             stage = "the best ones again" if is_final else "trials"
             show(done, total, f"{stage}, best {progress.best_val:.2f}")
 

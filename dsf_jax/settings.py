@@ -247,7 +247,7 @@ class BaselineConfig:
     @property
     def signal_width(self) -> int:
         """Columns of the widest signal that is multiplied by the graph, about."""
-        is_wide = self.kind in ("gat", "cheb", "fagcn", "pa-gnn")  # at all orders
+        is_wide = self.kind in ("gat", "cheb", "fagcn", "pa-gnn")  # more than once
         return self.hidden if is_wide else 16
 
     @property

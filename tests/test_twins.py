@@ -1,11 +1,14 @@
 """Nodes with the same neighbours are joined, and only they; products stay the same."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import dsf_jax.sparse as sparse_module
 from dsf_jax import Graph, a_hat, a_tilde, l_hat, load_dataset, propagate
 from dsf_jax.twins import find_twins, multiply_twins
 
@@ -85,6 +88,15 @@ def test_auto_takes_twins_where_they_save_a_quarter(rng, monkeypatch):
     monkeypatch.undo()
     ring = Graph.from_edges([(i, (i + 1) % 50) for i in range(50)], num_nodes=50)
     assert a_tilde(ring).kernel == "csr"
+
+
+@pytest.mark.parametrize(("num_entries", "kernel"), [(74, "twins"), (75, "csr")])
+def test_the_share_that_auto_asks_for(num_entries, kernel, monkeypatch):
+    found = SimpleNamespace(num_entries=num_entries)
+    monkeypatch.setattr(sparse_module, "find_twins", lambda matrix: found)
+    ring = Graph.from_edges([(i, (i + 1) % 50) for i in range(50)], num_nodes=50)
+    assert a_hat(ring).weights.shape == (100,)
+    assert a_hat(ring).kernel == kernel
 
 
 @pytest.mark.data
