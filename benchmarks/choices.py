@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import jax
 from common import note, print_case
 from results_page import AS_RUN
+from table2 import BASES, SMALL, UNFINISHED, append_row, read_rows
 from table2 import CHOICES as RECORDS
-from table2 import SMALL, UNFINISHED, append_row, read_rows
 
 from dsf_jax.catalog import load_dataset
 from dsf_jax.evaluation import evaluate
@@ -44,6 +44,7 @@ class Choice(NamedTuple):
     hparams: Callable[[HyperParams], HyperParams] = lambda hparams: hparams
     scaling: str = "authors"  # of the features
     trials: int = 0  # of a search for this choice; 0: the settings of the model
+    settings_of: str = ""  # another model, whose settings are used where it has them
 
 
 CHOICES = {
@@ -90,6 +91,14 @@ CHOICES = {
         hparams=lambda h: h._replace(sole=not h.sole),
     ),
     **{
+        f"{base}-settings": Choice(
+            f"dsf-{base}-r",
+            "settings of the base model for what the two share",
+            settings_of=base,
+        )
+        for base in BASES
+    },
+    **{
         f"raw-{model}": Choice(
             model,
             "features as in the file, tuned for them",
@@ -118,6 +127,8 @@ def run_choice(dataset: str, name: str, num_seeds: int) -> None:
     UNFINISHED.mkdir(parents=True, exist_ok=True)
     loaded = load_dataset(dataset, scaling=choice.scaling)
     hparams, source = choice.hparams(found.hparams), found.source
+    if choice.settings_of:
+        hparams = _with_settings_of(choice.settings_of, dataset, hparams)
     unfinished = UNFINISHED / f"choice-{dataset}-{name}"
     study, journal = (unfinished.with_suffix(end) for end in (".study", ".journal"))
     if choice.trials:
@@ -137,6 +148,13 @@ def run_choice(dataset: str, name: str, num_seeds: int) -> None:
     for file in (study, journal):
         file.unlink(missing_ok=True)
     print_case(dataset=dataset, choice=name, mean=record["mean"], ci95=record["ci95"])
+
+
+def _with_settings_of(model: str, dataset: str, hparams: HyperParams) -> HyperParams:
+    """Settings with those that a search for another model varies, positions aside."""
+    other = preset(dataset, model).hparams
+    shared = [field for field in space_of(model) if not field.endswith("_pos")]
+    return hparams._replace(**{field: getattr(other, field) for field in shared})
 
 
 def main() -> None:
