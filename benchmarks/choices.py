@@ -114,6 +114,14 @@ CHOICES = {
     "free": Choice(
         "dsf-gpr-i", "σ(P W Pᵀ) with a free W", config={"correlation": "free"}
     ),
+    **{
+        f"no-s-{base}": Choice(
+            f"dsf-{base}-i",
+            "without S: η2 = 0",
+            hparams=lambda h: h._replace(eta2=0.0),
+        )
+        for base in BASES
+    },
 }
 
 
