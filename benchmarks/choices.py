@@ -3,8 +3,8 @@
     python benchmarks/choices.py --datasets texas chameleon --choices loops orth
 
 Each choice is run beside what the authors ran, with the same splits and seeds, and the
-same settings (tuned for the latter, or published) unless it says that it was tuned
-again: 10 splits x 10 seeds on small graphs, x 2 seeds on others. One record each in
+same settings (tuned for the latter, or published) unless it says otherwise: 10 splits x
+10 seeds on small graphs, x 2 seeds on others. One record each in
 `results/choices.jsonl`; what is there already is skipped, and runs on their way keep
 journals in `results/unfinished`.
 """

@@ -342,7 +342,7 @@ def _choices(rows: list[Row], ours: dict[Key, Row]) -> str:
         )
     text = (
         "## Open choices\n\nWith the settings of what the authors ran, unless it says "
-        "tuned (`python benchmarks/choices.py`);\nthe last column as gains.\n\n"
+        "otherwise (`python benchmarks/choices.py`);\nthe last column as gains.\n\n"
     )
     header = ("choice", "ours", "less as the authors ran it")
     return text + _table(header, lines) if lines else ""
