@@ -41,10 +41,20 @@ class Choice(NamedTuple):
     model: str
     text: str
     config: dict[str, Any] = {}  # fields of `ModelConfig`
-    hparams: Callable[[HyperParams], HyperParams] = lambda hparams: hparams
+    hparams: Callable[[HyperParams, str], HyperParams] = lambda h, dataset: h
     scaling: str = "authors"  # of the features
     trials: int = 0  # of a search for this choice; 0: the settings of the model
-    settings_of: str = ""  # another model, whose settings are used where it has them
+
+
+def _settings_of(model: str) -> Callable[[HyperParams, str], HyperParams]:
+    """Take what a search for another model varies from its settings, not positions."""
+
+    def change(hparams: HyperParams, dataset: str) -> HyperParams:
+        other = preset(dataset, model).hparams
+        fields = [field for field in space_of(model) if not field.endswith("_pos")]
+        return hparams._replace(**{field: getattr(other, field) for field in fields})
+
+    return change
 
 
 CHOICES = {
@@ -52,7 +62,7 @@ CHOICES = {
     "perceptron": Choice(
         "gpr",
         "without the graph: γ stays (1, 0, ..., 0)",
-        hparams=lambda h: h._replace(
+        hparams=lambda h, _: h._replace(
             gamma_init=GAMMA_INITS.index("ppr"), alpha=1.0, lr_gamma=0.0
         ),
     ),
@@ -70,11 +80,11 @@ CHOICES = {
     "orth": Choice(
         "dsf-gpr-r",
         "the other form of L_Orth",
-        hparams=lambda h: h._replace(orth_normalize=not h.orth_normalize),
+        hparams=lambda h, _: h._replace(orth_normalize=not h.orth_normalize),
     ),
     "raw": Choice("dsf-gpr-r", "features as in the file", scaling="raw"),
     "decay": Choice(
-        "dsf-gpr-r", "no decay of γ", hparams=lambda h: h._replace(decay_gamma=0.0)
+        "dsf-gpr-r", "no decay of γ", hparams=lambda h, _: h._replace(decay_gamma=0.0)
     ),
     "jacobi-r": Choice("dsf-jacobi-r", AS_RUN),
     "outside": Choice(
@@ -88,13 +98,13 @@ CHOICES = {
     "sole": Choice(
         "dsf-jacobi-r",
         "shared filters for filters per channel, or the reverse",
-        hparams=lambda h: h._replace(sole=not h.sole),
+        hparams=lambda h, _: h._replace(sole=not h.sole),
     ),
     **{
         f"{base}-settings": Choice(
             f"dsf-{base}-r",
             "settings of the base model for what the two share",
-            settings_of=base,
+            hparams=_settings_of(base),
         )
         for base in BASES
     },
@@ -118,7 +128,7 @@ CHOICES = {
         f"no-s-{base}": Choice(
             f"dsf-{base}-i",
             "without S: η2 = 0",
-            hparams=lambda h: h._replace(eta2=0.0),
+            hparams=lambda h, _: h._replace(eta2=0.0),
         )
         for base in BASES
     },
@@ -134,9 +144,7 @@ def run_choice(dataset: str, name: str, num_seeds: int) -> None:
     found = preset(dataset, choice.model)
     UNFINISHED.mkdir(parents=True, exist_ok=True)
     loaded = load_dataset(dataset, scaling=choice.scaling)
-    hparams, source = choice.hparams(found.hparams), found.source
-    if choice.settings_of:
-        hparams = _with_settings_of(choice.settings_of, dataset, hparams)
+    hparams, source = choice.hparams(found.hparams, dataset), found.source
     unfinished = UNFINISHED / f"choice-{dataset}-{name}"
     study, journal = (unfinished.with_suffix(end) for end in (".study", ".journal"))
     if choice.trials:
@@ -156,13 +164,6 @@ def run_choice(dataset: str, name: str, num_seeds: int) -> None:
     for file in (study, journal):
         file.unlink(missing_ok=True)
     print_case(dataset=dataset, choice=name, mean=record["mean"], ci95=record["ci95"])
-
-
-def _with_settings_of(model: str, dataset: str, hparams: HyperParams) -> HyperParams:
-    """Settings with those that a search for another model varies, positions aside."""
-    other = preset(dataset, model).hparams
-    shared = [field for field in space_of(model) if not field.endswith("_pos")]
-    return hparams._replace(**{field: getattr(other, field) for field in shared})
 
 
 def main() -> None:
