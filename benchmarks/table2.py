@@ -62,6 +62,18 @@ class Cell(NamedTuple):
         return f"{self.dataset}-{self.model}-{self.split_kind}"
 
 
+def _refined(dataset: str, base: str) -> Cell:
+    """Variant I with the settings of R and a search for η2 alone: it costs N²."""
+    return Cell(
+        *(dataset, f"dsf-{base}-i"),
+        trials=10,
+        search_splits=1,
+        like=f"dsf-{base}-r",
+        only=("eta2",),
+        seeds=1,
+    )
+
+
 ABLATIONS = tuple(f"dsf-gpr-r-no-{part}" for part in ("ipe", "lgwd", "orth"))
 CELLS = (
     *(
@@ -90,18 +102,7 @@ CELLS = (
         for model in ("gpr", "dsf-gpr-r")
     ),
     Cell("chameleon", "dsf-jacobi-i", seeds=1),
-    *(
-        Cell(
-            dataset,
-            "dsf-gpr-i",
-            trials=10,
-            search_splits=1,
-            like="dsf-gpr-r",
-            only=("eta2",),
-            seeds=1,
-        )
-        for dataset in ("cora", "citeseer")
-    ),
+    *(_refined(dataset, "gpr") for dataset in ("cora", "citeseer")),
     *(Cell(dataset, model, trials=150) for dataset in SMALL for model in BASELINES),
     *(
         Cell(dataset, model, trials=60, search_splits=2)
@@ -116,6 +117,11 @@ CELLS = (
             seeds=2 if model in ("gat", "fagcn") else 10,
         )
         for model in BASELINES
+    ),
+    *(
+        _refined(dataset, base)
+        for dataset in ("cora", "citeseer")
+        for base in ("bern", "jacobi")
     ),
 )
 
