@@ -24,13 +24,7 @@ from dsf_jax.catalog import load_dataset
 from dsf_jax.evaluation import evaluate
 from dsf_jax.grid import use_all_cores
 from dsf_jax.presets import preset, settings_from_json
-from dsf_jax.settings import (
-    CLASSICAL_JACOBI,
-    GAMMA_INITS,
-    MODELS,
-    HyperParams,
-    ModelConfig,
-)
+from dsf_jax.settings import CLASSICAL_JACOBI, GAMMA_INITS, MODELS, HyperParams
 from dsf_jax.spaces import space_of
 from dsf_jax.tune import tune
 
@@ -40,7 +34,7 @@ class Choice(NamedTuple):
 
     model: str
     text: str
-    config: dict[str, Any] = {}  # fields of `ModelConfig`
+    config: dict[str, Any] = {}  # fields of the model's config
     hparams: Callable[[HyperParams, str], HyperParams] = lambda h, dataset: h
     scaling: str = "authors"  # of the features
     trials: int = 0  # of a search for this choice; 0: the settings of the model
@@ -115,8 +109,14 @@ CHOICES = {
             scaling="raw",
             trials=150,
         )
-        for model in ("gpr", "dsf-gpr-r", "jacobi", "dsf-jacobi-r")
+        for model in ("gpr", "dsf-gpr-r", "jacobi", "dsf-jacobi-r", "cheb")
     },
+    "narrow": Choice(
+        "cheb",
+        "32 hidden units, as in GPR-GNN's comparison, tuned for them",
+        config={"hidden": 32},
+        trials=150,
+    ),
     "gpr-i": Choice("dsf-gpr-i", AS_RUN),
     "mean": Choice(
         "dsf-gpr-i", "mean of S instead of its sum", config={"mean_correlation": True}
@@ -138,9 +138,7 @@ CHOICES = {
 def run_choice(dataset: str, name: str, num_seeds: int) -> None:
     """Evaluate it and append the record."""
     choice = CHOICES[name]
-    config = MODELS[choice.model]
-    assert isinstance(config, ModelConfig)
-    MODELS[name] = dataclasses.replace(config, **choice.config)
+    MODELS[name] = dataclasses.replace(MODELS[choice.model], **choice.config)
     found = preset(dataset, choice.model)
     UNFINISHED.mkdir(parents=True, exist_ok=True)
     loaded = load_dataset(dataset, scaling=choice.scaling)
