@@ -25,6 +25,7 @@ from dsf_jax.grid import Progress
 from dsf_jax.intervals import METHODS, interval, paired_difference
 from dsf_jax.presets import Preset
 from dsf_jax.settings import MODELS
+from dsf_jax.spaces import space_of
 from dsf_jax.splits import SPLIT_KINDS
 
 DEFAULT_MODELS = ("gpr", "dsf-gpr-r")
@@ -226,7 +227,8 @@ def tune(
         f"best of {found['trials']} trials on {dataset}, {model}: mean validation "
         f"score {found['val']:.2f} % on {found['final_splits']} splits"
     )
-    for field, value in found["settings"].items():
+    for field in space_of(model):
+        value = found["settings"][field]
         console.print(
             f"  {field}={value:.6g}"
             if isinstance(value, float)

@@ -228,6 +228,8 @@ def test_tune_prints_the_best_settings(small_regions, tmp_path, monkeypatch):
     assert "best of 2 trials on regions, gpr" in result.stdout
     found = json.loads((tmp_path / "found.json").read_text())
     assert f"lr={found['settings']['lr']:.6g}" in result.stdout
+    assert "eta1" in found["settings"]
+    assert "eta1" not in result.stdout  # nothing that the model does not have
     again = run("tune", *arguments, "--seed", 1, *storage)
     assert again.exit_code == 2
     assert "with seed = 0 instead of 1" in again.stderr
