@@ -38,6 +38,7 @@ UNFINISHED = ROOT / "benchmarks" / "results" / "unfinished"
 PAGE = ROOT / "docs" / "results.md"
 
 SMALL = ("texas", "wisconsin", "cornell")
+CITATION = ("cora", "citeseer")
 BASES = ("gpr", "bern", "jacobi")
 R_MODELS = tuple(f"dsf-{base}-r" for base in BASES)
 I_MODELS = tuple(f"dsf-{base}-i" for base in BASES)
@@ -63,7 +64,7 @@ class Cell(NamedTuple):
 
 
 def _refined(dataset: str, base: str) -> Cell:
-    """Variant I with the settings of R and a search for η2 alone: it costs N²."""
+    """Variant I with the settings of R and a search for η2 alone, as S costs N²."""
     return Cell(
         *(dataset, f"dsf-{base}-i"),
         trials=10,
@@ -89,7 +90,7 @@ CELLS = (
     Cell("chameleon", "dsf-bern-i"),
     *(
         Cell(dataset, model, trials=60, search_splits=2)
-        for dataset in ("cora", "citeseer")
+        for dataset in CITATION
         for model in BASES + R_MODELS
     ),
     *(
@@ -102,11 +103,11 @@ CELLS = (
         for model in ("gpr", "dsf-gpr-r")
     ),
     Cell("chameleon", "dsf-jacobi-i", seeds=1),
-    *(_refined(dataset, "gpr") for dataset in ("cora", "citeseer")),
+    *(_refined(dataset, "gpr") for dataset in CITATION),
     *(Cell(dataset, model, trials=150) for dataset in SMALL for model in BASELINES),
     *(
         Cell(dataset, model, trials=60, search_splits=2)
-        for dataset in ("cora", "citeseer")
+        for dataset in CITATION
         for model in BASELINES
     ),
     *(
@@ -118,11 +119,7 @@ CELLS = (
         )
         for model in BASELINES
     ),
-    *(
-        _refined(dataset, base)
-        for dataset in ("cora", "citeseer")
-        for base in ("bern", "jacobi")
-    ),
+    *(_refined(dataset, base) for dataset in CITATION for base in ("bern", "jacobi")),
 )
 
 
