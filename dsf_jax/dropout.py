@@ -31,7 +31,7 @@ class Masks(NamedTuple):
     h: Float[Array, "N H"] | None = None
     z: Float[Array, "N C"] | None = None
     pos: Float[Array, "N D"] | None = None
-    edge: Float[Array, "E M"] | None = None  # of edges, one column for each use
+    edge: Float[Array, "..."] | None = None  # of edges, for each head or layer
 
 
 def draw_masks(

@@ -275,7 +275,7 @@ def _open(
     lanes: int,
 ) -> Queue:
     def run(jobs: Jobs, count: Array, data: TrainData) -> Queue:
-        program = make_program(jobs, data, config=config, train_config=train_config)
+        program = make_program(data, config=config, train_config=train_config)
         return open_queue(jobs, program, lanes=lanes, num_jobs=count)
 
     return _on_each_device(run, mesh, own=(jobs, counts), shared=(data,))
@@ -293,7 +293,7 @@ def _advance(
     mesh: Mesh,
 ) -> Queue:
     def run(queue: Queue, jobs: Jobs, data: TrainData, max_epochs: Array) -> Queue:
-        program = make_program(jobs, data, config=config, train_config=train_config)
+        program = make_program(data, config=config, train_config=train_config)
         return advance(queue, jobs, program, max_epochs=max_epochs)
 
     return _on_each_device(

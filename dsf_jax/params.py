@@ -97,10 +97,7 @@ def make_inputs(
         pos_op = a_tilde(graph) if config.self_loops else a_hat(graph)
         return inputs._replace(pos_op=pos_op)
     match config.kind:
-        case "gat":
-            pattern = op.to_scipy().astype(bool)
-            return inputs._replace(edges=SparseFeatures.from_scipy(pattern))
-        case "fagcn":
+        case "gat" | "fagcn":
             return inputs._replace(edges=SparseFeatures.from_scipy(op.to_scipy()))
         case "pa-gnn":
             return inputs._replace(embedding=jnp.asarray(netmf(graph), dtype=float))

@@ -75,11 +75,11 @@ class HyperParams(NamedTuple):
 
 
 class Flags(NamedTuple):
-    """Work that no job of the queue needs is skipped for all; not batched.
+    """Work that no job on the lanes needs is skipped for all; not batched.
 
     Example:
       >>> hparams = HyperParams(eta1=jnp.ones(3), eta2=jnp.ones(3))
-      >>> bool(queue_flags(hparams).has_correlation)
+      >>> bool(lane_flags(hparams).has_correlation)
       False
     """
 
@@ -88,11 +88,11 @@ class Flags(NamedTuple):
     max_depth: Int[Array, ""]  # largest depth of a job
 
 
-def queue_flags(hparams: HyperParams) -> Flags:
-    """Flags of a queue.
+def lane_flags(hparams: HyperParams) -> Flags:
+    """Flags of jobs that run side by side.
 
     Example:
-      >>> bool(queue_flags(HyperParams(dropout_pos=jnp.zeros(2))).shares_positions)
+      >>> bool(lane_flags(HyperParams(dropout_pos=jnp.zeros(2))).shares_positions)
       True
     """
     strength = (1 - jnp.asarray(hparams.eta1)) * jnp.asarray(hparams.eta2)

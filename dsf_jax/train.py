@@ -25,7 +25,7 @@ from dsf_jax.metrics import Summary, accuracy, roc_auc, summarise
 from dsf_jax.optimizer import init_moments, update
 from dsf_jax.params import Inputs
 from dsf_jax.queue import Occupancy, Program, advance, occupancy, open_queue
-from dsf_jax.settings import Config, Flags, HyperParams, queue_flags
+from dsf_jax.settings import Config, Flags, HyperParams, lane_flags
 
 Metric = Literal["accuracy", "roc_auc"]
 
@@ -196,7 +196,7 @@ def train_epoch(
       state: the run.
       job: a single job; the masks of an epoch are drawn from its key and the epoch.
       data: the data set.
-      flags: of the whole queue.
+      flags: of all jobs that run side by side.
       config: the model.
       train_config: the protocol.
 
@@ -212,7 +212,7 @@ def train_epoch(
       >>> job = Jobs(jax.random.key(0), jnp.asarray(0), HyperParams())
       >>> configs = {"config": config, "train_config": TrainConfig(num_classes=2)}
       >>> state = init_state(job.key, inputs, job.hparams, **configs)
-      >>> flags = queue_flags(job.hparams)
+      >>> flags = lane_flags(job.hparams)
       >>> state, has_ended = train_epoch(state, job, data, flags, **configs)
       >>> int(state.epoch), bool(has_ended)
       (1, False)
@@ -272,7 +272,7 @@ def run_jobs(
       (3,)
     """
     num_jobs = jobs.split.shape[0]
-    program = make_program(jobs, data, config=config, train_config=train_config)
+    program = make_program(data, config=config, train_config=train_config)
     lanes = max(min(train_config.lanes, num_jobs), 1)
     queue = open_queue(jobs, program, lanes=lanes, num_jobs=num_jobs)
     if num_jobs > 0:  # idle lanes need a job to repeat
@@ -283,7 +283,7 @@ def run_jobs(
 
 
 def make_program(
-    jobs: Jobs, data: TrainData, *, config: Config, train_config: TrainConfig
+    data: TrainData, *, config: Config, train_config: TrainConfig
 ) -> Program:
     """What the lanes of a queue do: begin a job, and train all of them for an epoch.
 
@@ -293,7 +293,6 @@ def make_program(
       >>> make_program.__name__
       'make_program'
     """
-    flags = queue_flags(jobs.hparams)
     configs: dict[str, Any] = {"config": config, "train_config": train_config}
 
     def start(picked: Jobs) -> TrainState:
@@ -302,6 +301,7 @@ def make_program(
         )(picked.key, picked.hparams)
 
     def epoch(states: TrainState, picked: Jobs) -> tuple[TrainState, Array]:
+        flags = lane_flags(picked.hparams)
         return jax.vmap(
             lambda state, job: train_epoch(state, job, data, flags, **configs)
         )(states, picked)

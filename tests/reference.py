@@ -284,7 +284,7 @@ def fagcn(a_dense, p, x, masks, depth, epsilon):
     ((w1, b1), (w2, b2)), (receiver, sender, bias) = p
     h = h0 = relu((x * masks["x"]) @ w1 + b1) * masks["h"]
     for layer in range(depth):
-        mask = edge_matrix(masks["edge"][:, layer], a_dense)
+        mask = edge_matrix(masks["edge"][layer], a_dense)
         z = np.zeros_like(h)
         for i, j in zip(*np.nonzero(a_dense), strict=True):
             joined = np.concatenate([h[i], h[j]])

@@ -93,10 +93,10 @@ jitted_apply = jax.jit(apply, static_argnames="config")
 jitted_masks = jax.jit(draw_masks, static_argnames="config")
 
 
-def numpy_masks(masks, x, stored, num_edges):
+def numpy_masks(kind, masks, x, stored, num_edges):
     """Masks as full NumPy arrays; ones where there is no dropout."""
     full = {name: np.ones(()) for name in ("x", "h", "z", "pos")}
-    full["edge"] = np.ones((num_edges, 9))
+    full["edge"] = np.ones((num_edges, 9) if kind == "gat" else (9, num_edges))
     for name, mask in masks._asdict().items():
         if mask is not None:
             full[name] = np.asarray(mask)
@@ -153,7 +153,7 @@ def test_model_equals_naive(kind, training, is_sparse, rng):
         assert all(mask is None or np.any(mask == 0) for mask in masks)
     output = jitted_apply(params, inputs, HPARAMS, config=config, masks=masks)
     num_edges = inputs.filter_op.senders.shape[0]
-    full = numpy_masks(masks, x, stored, num_edges)
+    full = numpy_masks(kind, masks, x, stored, num_edges)
     logits, penalty = naive(kind, params, inputs, x, full)
     np.testing.assert_allclose(output.logits, logits, atol=1e-10)
     labels, mask = rng.integers(0, CLASSES, size=NODES), np.arange(NODES) % 2 == 0
@@ -177,7 +177,8 @@ def test_layers_and_orders_are_traced(kind, changes):
     config, inputs, params = build(kind, stored)
     hparams = jax.tree.map(jnp.asarray, HPARAMS._replace(**changes))
     output = jitted_apply(params, inputs, hparams, config=config)
-    full = numpy_masks(Masks(), x, stored, inputs.filter_op.senders.shape[0])
+    num_edges = inputs.filter_op.senders.shape[0]
+    full = numpy_masks(kind, Masks(), x, stored, num_edges)
     expected, _ = naive(kind, params, inputs, x, full, HPARAMS._replace(**changes))
     np.testing.assert_allclose(output.logits, expected, atol=1e-10)
 
@@ -263,9 +264,8 @@ def test_gcn_is_two_dense_products():
 
 def test_attention_rows_sum_to_one(rng):
     op = a_tilde(GRAPH)
-    x = jnp.asarray(10 * rng.normal(size=(NODES, 3, 2)))
-    a = jnp.asarray(rng.normal(size=(2, 3, 2)))
-    weights = np.asarray(attention(op, x, *a))
+    ends = jnp.asarray(10 * rng.normal(size=(2, NODES, 3)))
+    weights = np.asarray(attention(op, *ends))
     assert np.all(weights > 0)
     for head in weights.T:
         sums = np.bincount(op.receivers, weights=head, minlength=NODES)

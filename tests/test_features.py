@@ -1,14 +1,12 @@
 """Projection of dense and sparse features, alone and in lanes."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dsf_jax.features import SparseFeatures, project, weighted_sum
+from dsf_jax.features import SparseFeatures, project
 from tests.test_sparse import products_in
 
 NODES, FEATURES, HIDDEN = 7, 11, 3
@@ -88,35 +86,6 @@ def test_lanes_with_their_own_values_are_one_product_and_no_scatter(sparse):
     run = jax.vmap(jax.grad(loss, argnums=1), in_axes=(None, 0, 0))
     products = products_in(jax.make_jaxpr(run)(sparse, w, mask).jaxpr)
     assert products == [("csr", (4 * NODES, 8)), ("csr", (4 * FEATURES, 8))]
-
-
-@pytest.mark.parametrize("shared", ["nothing", "weights", "x"])
-def test_weighted_sums_equal_dense_ones(shared, sparse):
-    """Values and both gradients, lane by lane."""
-    rng = np.random.default_rng(1)
-    weights = jnp.asarray(rng.normal(size=(3, *sparse.values.shape)))
-    x = jnp.asarray(rng.normal(size=(3, FEATURES, 5)))
-    weights = weights[0] if shared == "weights" else weights
-    x = x[0] if shared == "x" else x
-    rows, columns = sparse.entry_rows, sparse.columns
-
-    def dense(weights, x):
-        matrix = jnp.zeros(sparse.shape).at[rows, columns].set(weights * sparse.values)
-        return jnp.sum(jnp.sin(matrix @ x))
-
-    def ours(weights, x):
-        return jnp.sum(jnp.sin(weighted_sum(sparse, weights, x)))
-
-    axes = None if shared == "weights" else 0, None if shared == "x" else 0
-
-    def total(fn, weights, x):
-        return jnp.sum(jax.vmap(fn, in_axes=axes)(weights, x))
-
-    values, expected = (
-        jax.jit(jax.value_and_grad(partial(total, fn), argnums=(0, 1)))(weights, x)
-        for fn in (ours, dense)
-    )
-    jax.tree.map(partial(np.testing.assert_allclose, atol=1e-12), values, expected)
 
 
 def test_empty_features():

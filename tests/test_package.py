@@ -30,6 +30,7 @@ ORDER = [
     "positional",
     "netmf",
     "features",
+    "edges",
     "recurrence",
     "weighted",
     "bases",

@@ -26,8 +26,8 @@ from dsf_jax.train import (
     Jobs,
     grid_jobs,
     init_state,
+    lane_flags,
     make_program,
-    queue_flags,
     run_jobs,
     train_epoch,
 )
@@ -201,7 +201,7 @@ def test_a_queue_may_run_piece_by_piece(chunk, problem):
     data = problem(config)
     jobs = grid_jobs(HPARAMS, num_splits=3, num_seeds=2, seed=2)
     whole = run(jobs, data, config=config, train_config=train_config)
-    program = make_program(jobs, data, config=config, train_config=train_config)
+    program = make_program(data, config=config, train_config=train_config)
     queue = open_queue(jobs, program, lanes=3, num_jobs=6)
     step = jax.jit(lambda queue: advance(queue, jobs, program, max_epochs=chunk))
     calls = 0
@@ -324,7 +324,7 @@ def test_early_stopping_on_recorded_scores(problem):
         train_config=settings_of(),
     )
     job = Jobs(jax.random.key(0), jnp.asarray(0), HPARAMS)
-    flags = queue_flags(HPARAMS)
+    flags = lane_flags(HPARAMS)
     seen = []
     for _ in range(25):
         logits = apply(state.params, data.inputs, HPARAMS, config=config).logits
@@ -433,15 +433,15 @@ def test_summary_equals_scipy(rng):
     assert summary.num_finite == 11
 
 
-def test_flags_of_a_queue():
+def test_flags_of_jobs_side_by_side():
     hparams = HPARAMS._replace(
         eta1=jnp.asarray([1.0, 0.5]), eta2=jnp.asarray([0.5, 0.0])
     )
-    assert queue_flags(hparams) == Flags(False, True, 2)
+    assert lane_flags(hparams) == Flags(False, True, 2)
     hparams = hparams._replace(
         dropout_pos=jnp.asarray([0.0, 0.1]), depth=jnp.asarray([1, 4])
     )
-    assert queue_flags(hparams) == Flags(False, False, 4)
+    assert lane_flags(hparams) == Flags(False, False, 4)
 
 
 @pytest.mark.parametrize("name", ["num_classes", "epochs", "patience", "lanes"])

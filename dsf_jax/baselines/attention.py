@@ -1,8 +1,7 @@
 """GAT and FAGCN, which weigh every edge by its two ends.
 
-A weight per edge and run is a sparse matrix per run on one pattern: sums over
-neighbours are `dsf_jax.features.weighted_sum`, and runs side by side are stacked into
-one sparse product. No array has N x N entries.
+Both weigh an edge by a function of one number for each end: sums over neighbours, with
+their gradients, are `dsf_jax.edges.edge_sum`. No array has N x N entries.
 """
 
 from typing import Any, NamedTuple
@@ -22,7 +21,8 @@ from dsf_jax.baselines.network import (
     project_features,
 )
 from dsf_jax.dropout import Masks, drop
-from dsf_jax.features import project, weighted_sum
+from dsf_jax.edges import edge_sum, sum_units
+from dsf_jax.features import project
 from dsf_jax.params import Inputs, Linear, affine, init_linear
 from dsf_jax.settings import BaselineConfig, HyperParams
 from dsf_jax.sparse import Operator
@@ -70,20 +70,16 @@ class GatedMaps(NamedTuple):
 
 
 def attention(
-    op: Operator,
-    x: Float[Array, "N M U"],
-    receiver: Float[Array, "M U"],
-    sender: Float[Array, "M U"],
+    op: Operator, p: Float[Array, "N M"], q: Float[Array, "N M"]
 ) -> Float[Array, "E M"]:
     """Attention of every node to its neighbours and itself, head by head (GAT).
 
-        e_ij = LeakyReLU(a_dst·x_i + a_src·x_j),    α_ij = softmax over j of e_ij
+        e_ij = LeakyReLU(p_i + q_j),    α_ij = softmax over j of e_ij
 
     Args:
       op: operator whose entries (i, j) are the edges, self-loops included.
-      x: mapped features W h, heads apart.
-      receiver: a_dst of each head.
-      sender: a_src of each head.
+      p: a_dst·W h_i of each head.
+      q: a_src·W h_j of each head.
 
     Returns:
       α_ij of each entry; those of a row sum to one.
@@ -91,50 +87,45 @@ def attention(
     Example:
       >>> from dsf_jax import Graph, a_tilde
       >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
-      >>> x, a = jnp.ones((2, 1, 3)), jnp.ones((1, 3))
-      >>> attention(a_tilde(edge), x, a, a)[:, 0].tolist()
+      >>> attention(a_tilde(edge), jnp.ones((2, 1)), jnp.ones((2, 1)))[:, 0].tolist()
       [0.5, 0.5, 0.5, 0.5]
     """
-    to_receiver = jnp.einsum("nmu,mu->nm", x, receiver)
-    from_sender = jnp.einsum("nmu,mu->nm", x, sender)
-    scores = to_receiver[op.receivers] + from_sender[op.senders]
-    return _softmax(jax.nn.leaky_relu(scores, NEGATIVE_SLOPE), op)
+    weights, _ = _exponentials(op, p, q)
+    sums = jraph.segment_sum(
+        weights, op.receivers, op.num_nodes, indices_are_sorted=True
+    )
+    return weights / sums[op.receivers]
 
 
-def _softmax(scores: Float[Array, "E M"], op: Operator) -> Float[Array, "E M"]:
-    """Softmax over the entries of each row.
+def _exponentials(
+    op: Operator, p: Float[Array, "N M"], q: Float[Array, "N M"]
+) -> tuple[Float[Array, "E M"], Float[Array, "E M"]]:
+    """exp(e_ij) over the largest of its row, and the slope with respect to p_i + q_j.
 
-    As `jraph.segment_softmax`, without the gradient of the largest score, which is 0
-    and costs more than the rest.
+    Numerators of the softmax. It does not depend on the largest one, which therefore
+    counts as a constant.
     """
-    rows: dict[str, Any] = {
-        "segment_ids": op.receivers,
-        "num_segments": op.num_nodes,
-        "indices_are_sorted": True,
-    }
-    largest = jax.lax.stop_gradient(jraph.segment_max(scores, **rows))
-    powers = jnp.exp(scores - largest[op.receivers])
-    return powers / jraph.segment_sum(powers, **rows)[op.receivers]
+    scores = p[op.receivers] + q[op.senders]
+    e = jax.nn.leaky_relu(scores, NEGATIVE_SLOPE)
+    largest = jraph.segment_max(e, op.receivers, op.num_nodes, indices_are_sorted=True)
+    weights = jnp.exp(e - largest[op.receivers])
+    return weights, weights * jnp.where(scores >= 0, 1.0, NEGATIVE_SLOPE)
 
 
 def gate(
-    op: Operator,
-    h: Float[Array, "N H"],
-    receiver: Float[Array, " H"],
-    sender: Float[Array, " H"],
-    bias: Float[Array, ""],
-) -> Float[Array, " E"]:
-    """Gate of every edge in (-1, 1): g_ij = tanh(a·[h_i, h_j] + b) (FAGCN).
+    op: Operator, p: Float[Array, "N M"], q: Float[Array, "N M"]
+) -> Float[Array, "E M"]:
+    """Gate of every edge in (-1, 1): g_ij = tanh(p_i + q_j) (FAGCN).
+
+    With p_i + q_j = a·[h_i, h_j] + b, the bias b in p.
 
     Example:
       >>> from dsf_jax import Graph, a_hat
       >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
-      >>> h, a = jnp.ones((2, 3)), jnp.zeros(3)
-      >>> gate(a_hat(edge), h, a, a, jnp.asarray(0.0)).tolist()
+      >>> gate(a_hat(edge), jnp.ones((2, 1)), -jnp.ones((2, 1)))[:, 0].tolist()
       [0.0, 0.0]
     """
-    to_receiver, from_sender = h @ receiver, h @ sender
-    return jnp.tanh(to_receiver[op.receivers] + from_sender[op.senders] + bias)
+    return jnp.tanh(p[op.receivers] + q[op.senders])
 
 
 def _init_gat(
@@ -178,11 +169,13 @@ def _apply_gat(
     ) -> Array:
         heads, units = maps.receiver.shape
         mapped = project(x, maps.w, mask).reshape(-1, heads, units)
-        weights = attention(inputs.filter_op, mapped, maps.receiver, maps.sender)
-        if masks.edge is not None:
-            weights = weights * masks.edge[:, columns]
-        per_head = jax.vmap(weighted_sum, in_axes=(None, 1, 1), out_axes=1)
-        summed = per_head(edges, weights, mapped)
+        p, q = (sum_units(mapped * a[None]) for a in (maps.receiver, maps.sender))
+        weights, slopes = _exponentials(inputs.filter_op, p, q)
+        ones = jnp.ones((*p.shape, 1), mapped.dtype)
+        total = edge_sum(edges, weights, slopes, p, q, ones)
+        kept = None if masks.edge is None else masks.edge[:, columns]
+        weights, slopes = drop(weights, kept), drop(slopes, kept)
+        summed = edge_sum(edges, weights, slopes, p, q, mapped) / total
         return summed.reshape(-1, heads * units) + maps.bias[None, :]
 
     assert inputs.edges is not None
@@ -238,8 +231,8 @@ def _apply_fagcn(
 ) -> BaselineOutput:
     """Layers h_i ← ε h_{0,i} + Σ_j drop(g_ij Â_ij) h_j between two maps.
 
-    Layers from the depth of the run on are passed by; those that no run of the queue
-    has are skipped.
+    Layers from the depth of the run on are passed by; those that no run beside it has
+    are skipped.
     """
     (hidden_map, out_map), gates = params.maps
     assert inputs.edges is not None
@@ -251,15 +244,18 @@ def _apply_fagcn(
         number, gates, mask = own
 
         def go_on(h: Array) -> Array:
-            weights = drop(gate(op, h, *gates), mask)
-            new = epsilon * h0 + weighted_sum(edges, weights, h)
+            p = (h @ gates.receiver + gates.bias)[:, None]
+            q = (h @ gates.sender)[:, None]
+            g = gate(op, p, q)
+            a = drop(edges.values.astype(h.dtype), mask)[:, None]
+            summed = edge_sum(edges, a * g, a * (1 - g**2), p, q, h[:, None, :])
+            new = epsilon * h0 + summed[:, 0, :]
             return jnp.where(number < jnp.asarray(hparams.depth), new, h)
 
         return jax.lax.cond(number < max_depth, go_on, lambda h: h, h), None
 
     numbers = jnp.arange(config.layers)
-    edge_masks = None if masks.edge is None else masks.edge.T
-    h, _ = jax.lax.scan(layer, h0, (numbers, gates, edge_masks))
+    h, _ = jax.lax.scan(layer, h0, (numbers, gates, masks.edge))
     return BaselineOutput(affine(out_map, h))
 
 
@@ -267,7 +263,7 @@ def _fagcn_mask_shapes(
     params: BaselineParams, inputs: Inputs, config: BaselineConfig
 ) -> dict[str, tuple[int, ...]]:
     num_edges, num_nodes = inputs.filter_op.senders.shape[0], inputs.features.shape[0]
-    return {"h": (num_nodes, config.hidden), "edge": (num_edges, config.layers)}
+    return {"h": (num_nodes, config.hidden), "edge": (config.layers, num_edges)}
 
 
 GAT = Network(_init_gat, _gat_mask_shapes, _apply_gat)
