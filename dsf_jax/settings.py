@@ -246,9 +246,16 @@ class BaselineConfig:
 
     @property
     def signal_width(self) -> int:
-        """Columns of the widest signal that is multiplied by the graph, about."""
-        is_wide = self.kind in ("gat", "cheb", "fagcn", "pa-gnn")  # more than once
-        return self.hidden if is_wide else 16
+        """Columns of the widest signal around products with the graph, about."""
+        match self.kind:
+            case "cheb":  # a signal for every order
+                return self.hidden * (self.order + 1)
+            case "pa-gnn":  # features and embedding
+                return 2 * self.hidden
+            case "gat" | "fagcn":
+                return self.hidden
+            case _:
+                return 16
 
     @property
     def filter_loops(self) -> bool:

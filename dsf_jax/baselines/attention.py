@@ -21,7 +21,7 @@ from dsf_jax.baselines.network import (
     project_features,
 )
 from dsf_jax.dropout import Masks, drop
-from dsf_jax.edges import edge_sum, sum_units
+from dsf_jax.edges import edge_sum, unit_matrix
 from dsf_jax.features import project
 from dsf_jax.params import Inputs, Linear, affine, init_linear
 from dsf_jax.settings import BaselineConfig, HyperParams
@@ -168,15 +168,19 @@ def _apply_gat(
         x: Any, mask: Array | None, maps: AttentionLayer, columns: slice
     ) -> Array:
         heads, units = maps.receiver.shape
-        mapped = project(x, maps.w, mask).reshape(-1, heads, units)
-        p, q = (sum_units(mapped * a[None]) for a in (maps.receiver, maps.sender))
+        mapped = project(x, maps.w, mask)
+        of_units = unit_matrix(heads, units, mapped.dtype)
+        p, q = (
+            mapped @ (of_units * a.reshape(-1, 1)) for a in (maps.receiver, maps.sender)
+        )
         weights, slopes = _exponentials(inputs.filter_op, p, q)
         ones = jnp.ones((*p.shape, 1), mapped.dtype)
-        total = edge_sum(edges, weights, slopes, p, q, ones)
+        total = edge_sum(edges, weights, slopes, p, q, ones)[:, :, 0]
         kept = None if masks.edge is None else masks.edge[:, columns]
         weights, slopes = drop(weights, kept), drop(slopes, kept)
-        summed = edge_sum(edges, weights, slopes, p, q, mapped) / total
-        return summed.reshape(-1, heads * units) + maps.bias[None, :]
+        by_heads = mapped.reshape(-1, heads, units)
+        summed = edge_sum(edges, weights, slopes, p, q, by_heads).reshape(mapped.shape)
+        return summed * ((1 / total) @ of_units.T) + maps.bias[None, :]
 
     assert inputs.edges is not None
     edges = inputs.edges
