@@ -250,9 +250,9 @@ class BaselineConfig:
         match self.kind:
             case "cheb":  # a signal for every order
                 return self.hidden * (self.order + 1)
-            case "pa-gnn":  # features and embedding
+            case "fagcn" | "pa-gnn":  # layers that are kept; features and embedding
                 return 2 * self.hidden
-            case "gat" | "fagcn":
+            case "gat":
                 return self.hidden
             case _:
                 return 16
