@@ -101,6 +101,34 @@ def draw_curves(
     ax.legend(fontsize="small")
 
 
+def draw_responses(
+    ax: Axes,
+    lam: Float[np.ndarray, " G"],
+    curves: Mapping[str, Float[np.ndarray, " G"]],
+) -> None:
+    """Filters of several models side by side, each over its value farthest from 0.
+
+    A classifier may scale and turn around its filter: only shapes can be compared.
+
+    Args:
+      ax: where to draw.
+      lam: grid on [0, 2].
+      curves: g(λ) by the name of the model, from `response`.
+
+    Example:
+      >>> ax = Figure().add_subplot()
+      >>> draw_responses(ax, np.asarray([0.0, 2.0]), {"low": np.asarray([4.0, 1.0])})
+      >>> ax.lines[0].get_ydata().tolist()
+      [1.0, 0.25]
+    """
+    for colour, (name, curve) in zip(PALETTE, curves.items(), strict=False):
+        farthest = curve[np.argmax(np.abs(curve))]
+        ax.plot(lam, curve / farthest, color=colour, label=name)
+    ax.axhline(0, color="0.7", lw=0.8, zorder=0)
+    ax.set(xlabel="λ", ylabel="$g(λ)$, relative", xlim=(0, 2))
+    ax.legend(fontsize="small")
+
+
 def draw_map(
     ax: Axes,
     graph: Graph,

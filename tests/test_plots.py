@@ -10,6 +10,7 @@ from dsf_jax.plots import (
     draw_frequencies,
     draw_homophily,
     draw_map,
+    draw_responses,
     draw_weights,
     save_figure,
 )
@@ -41,6 +42,15 @@ def test_curves_are_those_of_the_groups(ax, filters):
     assert labels(ax) == ["5-95 % of nodes", "19 nodes", "1 node", "mean"]
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), filters.curves[0])
     np.testing.assert_array_equal(ax.lines[2].get_ydata(), filters.shared)
+
+
+def test_responses_are_compared_by_shape(ax, filters):
+    curve = filters.shared - 0.1
+    draw_responses(ax, filters.lam, {"one": curve, "other": -3 * curve})
+    assert labels(ax) == ["one", "other"]
+    one, other = (line.get_ydata() for line in ax.lines[:2])
+    np.testing.assert_allclose(one, curve / curve.max())
+    np.testing.assert_allclose(other, one)
 
 
 def test_the_map_has_all_nodes_and_edges(ax, rng):
