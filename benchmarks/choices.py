@@ -117,6 +117,12 @@ CHOICES = {
         config={"hidden": 32},
         trials=150,
     ),
+    "wide": Choice(
+        "gat",
+        "8 heads of 64 units instead of 8, as in GPR-GNN's comparison",
+        config={"hidden": 512},
+    ),
+    "as-in-file": Choice("gat", "features as in the file", scaling="raw"),
     "gpr-i": Choice("dsf-gpr-i", AS_RUN),
     "mean": Choice(
         "dsf-gpr-i", "mean of S instead of its sum", config={"mean_correlation": True}
