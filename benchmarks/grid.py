@@ -30,10 +30,7 @@ def peak_mb() -> float:
 def show(progress: Progress) -> None:
     """A line now and then."""
     if len(progress.finished):
-        note(
-            f"{progress.num_done}/{progress.num_jobs} runs, {progress.seconds:.0f} s, "
-            f"{progress.seconds_left:.0f} s left"
-        )
+        note(f"{progress.num_done}/{progress.num_jobs} runs, {progress.status}")
 
 
 def main() -> None:

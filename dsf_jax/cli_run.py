@@ -262,12 +262,7 @@ def _evaluate_one(
 
 def _shown(show: Callable[[int, int, str], None]) -> Callable[[Progress], None]:
     def on_progress(progress: Progress) -> None:
-        show(
-            progress.num_done,
-            progress.num_jobs,
-            f"{progress.epochs:,} epochs, best val {100 * progress.best_val:.1f}, "
-            f"lanes {progress.occupancy:.0%} busy, {progress.seconds_left:.0f} s left",
-        )
+        show(progress.num_done, progress.num_jobs, progress.status)
 
     return on_progress
 

@@ -59,6 +59,15 @@ class Progress(NamedTuple):
     seconds: float  # since the compilation
     seconds_left: float  # estimate; NaN before the first job ends
 
+    @property
+    def status(self) -> str:
+        """What is known so far, for people."""
+        known = [f"{self.epochs:,} epochs", f"lanes {self.occupancy:.0%} busy"]
+        if self.num_done > 0:
+            known += [f"best val {100 * self.best_val:.1f}"]
+            known += [f"{self.seconds_left:.0f} s left"]
+        return ", ".join(known)
+
 
 class GridReport(NamedTuple):
     """Result of `run_grid`, on the host.

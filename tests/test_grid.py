@@ -86,6 +86,8 @@ def test_pieces_and_padding_do_not_change_results(seconds, problem, monkeypatch)
     assert last.best_val == np.max(report.jobs.val)
     done = [progress.num_done for progress in seen]
     assert done == sorted(done)
+    assert last.status.endswith(" s left")
+    assert not any("nan" in progress.status for progress in seen)
 
 
 @pytest.mark.slow
