@@ -89,7 +89,7 @@ def is_separated(one: Row, other: Row) -> bool:
 
 def compare(ours: Row, theirs: Row) -> str:
     """Our mean less the paper's, and whether that is more than both intervals."""
-    return f"{ours['mean'] - theirs['mean']:+.2f} `{_mark(ours, theirs)}`"
+    return f"{ours['mean'] - theirs['mean']:+z.2f} `{_mark(ours, theirs)}`"
 
 
 def _mark(ours: Row, theirs: Row) -> str:
@@ -199,7 +199,7 @@ def _difference(row: Row, other: Row) -> str:
     scores, others = finite_scores(row), finite_scores(other)
     num_seeds = min(scores.shape[1], others.shape[1])  # the first ones are the same
     gain = paired_difference(scores[:, :num_seeds], others[:, :num_seeds], "clustered")
-    text = f"{gain.mean:+.2f} ± {gain.half:.2f}"
+    text = f"{gain.mean:+z.2f} ± {gain.half:.2f}"
     return f"**{text}**" if is_separated(row, other) else text
 
 
@@ -207,10 +207,10 @@ def _printed_gain(theirs: dict[Key, Row], key: Key, base: str) -> str:
     dataset, model, split_kind = key
     row, base_row = theirs.get(key), theirs.get((dataset, base, split_kind))
     if row is not None and "gain" in row:
-        return f"{row['gain']:+.2f}"
+        return f"{row['gain']:+z.2f}"
     if row is None or base_row is None:
         return ""
-    text = f"{row['mean'] - base_row['mean']:+.2f}"
+    text = f"{row['mean'] - base_row['mean']:+z.2f}"
     return f"**{text}**" if is_separated(row, base_row) else text
 
 

@@ -214,11 +214,7 @@ def _every(seconds: float, show: Callable[[Any], None]) -> Callable[[Any], None]
 
 
 def _show_search(progress: TuneProgress) -> None:
-    note(
-        f"  {progress.num_done}/{progress.num_trials} trials, "
-        f"{progress.finals_done}/{progress.num_finals} finalists, best "
-        f"{progress.best_val:.2f}"
-    )
+    note(f"  {progress.status}")
 
 
 def _show_runs(progress: Progress) -> None:

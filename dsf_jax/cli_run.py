@@ -205,9 +205,7 @@ def tune(
         def on_progress(progress: tuner.TuneProgress) -> None:
             done = progress.num_done + progress.finals_done
             total = progress.num_trials + progress.num_finals
-            is_final = progress.num_done >= progress.num_trials
-            stage = "the best ones again" if is_final else "trials"
-            show(done, total, f"{stage}, best {progress.best_val:.2f}")
+            show(done, total, progress.status)
 
         found = tuner.tune(
             load_dataset(dataset),
@@ -298,7 +296,7 @@ def _print_records(records: list[dict[str, Any]], dataset: Dataset) -> None:
         scores = finite_scores(record), finite_scores(records[0])
         gain = paired_difference(*scores, method)
         console.print(
-            f"{record['model']} - {records[0]['model']}: {gain.mean:+.2f} ± "
+            f"{record['model']} - {records[0]['model']}: {gain.mean:+z.2f} ± "
             f"{gain.half:.2f}, run by run on the same splits and seeds",
             soft_wrap=True,
         )

@@ -52,6 +52,15 @@ class TuneProgress(NamedTuple):
     best: dict[str, Any]  # its settings
     grid: Progress  # of the batch
 
+    @property
+    def status(self) -> str:
+        """What is known so far, for people."""
+        known = [f"{self.num_done}/{self.num_trials} trials"]
+        known += [f"{self.finals_done}/{self.num_finals} of the best again"]
+        if self.num_done > 0:
+            known += [f"best val {self.best_val:.2f}"]
+        return ", ".join(known)
+
 
 def tune(
     dataset: Dataset,

@@ -42,6 +42,8 @@ def test_a_study_compiles_once_resumes_and_is_checked(dataset, tmp_path):
     assert seen[-1].num_done == seen[-1].finals_done == seen[-1].num_finals == 4
     assert seen[0].finals_done == 0
     assert seen[-1].best_val == pytest.approx(max(found["vals"]), abs=1e-3)
+    assert seen[-1].status.startswith("4/4 trials, 4/4 of the best again, best val ")
+    assert not any("nan" in progress.status for progress in seen)
 
     more = tune(dataset, "gpr", num_trials=6, storage=storage, **FEW)
     assert more["vals"][:4] == found["vals"]  # nothing ran again
