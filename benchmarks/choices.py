@@ -38,6 +38,7 @@ class Choice(NamedTuple):
     hparams: Callable[[HyperParams, str], HyperParams] = lambda h, dataset: h
     scaling: str = "authors"  # of the features
     trials: int = 0  # of a search for this choice; 0: the settings of the model
+    patience: int = 100  # epochs without a better validation score
 
 
 def _settings_of(model: str) -> Callable[[HyperParams, str], HyperParams]:
@@ -122,7 +123,21 @@ CHOICES = {
         "8 heads of 64 units instead of 8, as in GPR-GNN's comparison",
         config={"hidden": 512},
     ),
-    "as-in-file": Choice("gat", "features as in the file", scaling="raw"),
+    **{
+        f"as-in-file-{model}": Choice(model, "features as in the file", scaling="raw")
+        for model in ("gat", "fagcn")
+    },
+    "unstopped": Choice(
+        "fagcn",
+        "the best of all 1,000 epochs, no early stopping",
+        patience=1000,
+    ),
+    "unstopped-as-in-file": Choice(
+        "fagcn",
+        "the same with features as in the file",
+        scaling="raw",
+        patience=1000,
+    ),
     "gpr-i": Choice("dsf-gpr-i", AS_RUN),
     "mean": Choice(
         "dsf-gpr-i", "mean of S instead of its sum", config={"mean_correlation": True}
@@ -162,7 +177,12 @@ def run_choice(dataset: str, name: str, num_seeds: int) -> None:
         )
         hparams = settings_from_json(result["settings"])
         source = f"{choice.trials} trials, {result['date']}"
-    record = evaluate(loaded, name, hparams, num_seeds=num_seeds, journal=journal)
+    record = evaluate(
+        *(loaded, name, hparams),
+        num_seeds=num_seeds,
+        patience=choice.patience,
+        journal=journal,
+    )
     more = {"model": choice.model, "choice": name, "text": choice.text}
     append_row(RECORDS, record | more | {"settings_source": source})
     for file in (study, journal):
