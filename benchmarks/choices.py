@@ -138,6 +138,13 @@ CHOICES = {
         scaling="raw",
         patience=1000,
     ),
+    "small-offsets": Choice(
+        "pa-gnn",
+        "settings of GPR-GNN for what they share; offsets at rate 0.01, λ = 1",
+        hparams=lambda h, dataset: _settings_of("gpr")(h, dataset)._replace(
+            lr_pos=0.01, lambda_l1=1.0
+        ),
+    ),
     "gpr-i": Choice("dsf-gpr-i", AS_RUN),
     "mean": Choice(
         "dsf-gpr-i", "mean of S instead of its sum", config={"mean_correlation": True}
