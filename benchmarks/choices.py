@@ -127,11 +127,12 @@ CHOICES = {
         f"as-in-file-{model}": Choice(model, "features as in the file", scaling="raw")
         for model in ("gat", "fagcn")
     },
-    "unstopped": Choice(
-        "fagcn",
-        "the best of all 1,000 epochs, no early stopping",
-        patience=1000,
-    ),
+    **{
+        f"unstopped-{model}": Choice(
+            model, "the best of all 1,000 epochs, no early stopping", patience=1000
+        )
+        for model in ("gpr", "dsf-gpr-r", "fagcn")
+    },
     "unstopped-as-in-file": Choice(
         "fagcn",
         "the same with features as in the file",
