@@ -56,7 +56,8 @@ class TuneProgress(NamedTuple):
     def status(self) -> str:
         """What is known so far, for people."""
         known = [f"{self.num_done}/{self.num_trials} trials"]
-        known += [f"{self.finals_done}/{self.num_finals} of the best again"]
+        if self.num_finals > 0:
+            known += [f"{self.finals_done}/{self.num_finals} of the best again"]
         if self.num_done > 0:
             known += [f"best val {self.best_val:.2f}"]
         return ", ".join(known)
