@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import jax
 from common import note, print_case
 from results_page import AS_RUN
-from table2 import BASES, SMALL, UNFINISHED, append_row, read_rows
+from table2 import BASES, R_MODELS, SMALL, UNFINISHED, append_row, read_rows
 from table2 import CHOICES as RECORDS
 
 from dsf_jax.catalog import load_dataset
@@ -131,7 +131,7 @@ CHOICES = {
         f"unstopped-{model}": Choice(
             model, "the best of all 1,000 epochs, no early stopping", patience=1000
         )
-        for model in ("gpr", "dsf-gpr-r", "fagcn")
+        for model in (*BASES, *R_MODELS, "fagcn")
     },
     "unstopped-as-in-file": Choice(
         "fagcn",
