@@ -135,7 +135,7 @@ CHOICES = {
     },
     "unstopped-as-in-file": Choice(
         "fagcn",
-        "the same with features as in the file",
+        "features as in the file, no early stopping",
         scaling="raw",
         patience=1000,
     ),
@@ -186,7 +186,9 @@ def run_choice(dataset: str, name: str, num_seeds: int) -> None:
         hparams = settings_from_json(result["settings"])
         source = f"{choice.trials} trials, {result['date']}"
     record = evaluate(
-        *(loaded, name, hparams),
+        loaded,
+        name,
+        hparams,
         num_seeds=num_seeds,
         patience=choice.patience,
         journal=journal,
