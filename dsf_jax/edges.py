@@ -66,7 +66,7 @@ def unit_matrix(heads: int, units: int, dtype: Any) -> Float[Array, "O M"]:
     """0/1 matrix [M U, M] that sums the units of each head; its transpose repeats.
 
     As matrix products both are ten times faster than XLA's sums over a short axis, and
-    so are their gradients.
+    so are their gradients. They stand for sums: multiply at the highest precision.
 
     Example:
       >>> (jnp.asarray([[1.0, 2.0, 3.0, 4.0]]) @ unit_matrix(2, 2, float)).tolist()
@@ -166,7 +166,7 @@ def _inner(
     """Products x_i·y_i of every head."""
     *_, heads, units = x.shape
     products = jax.lax.collapse(x * y, 2)
-    return products @ unit_matrix(heads, units, x.dtype)
+    return jnp.matmul(products, unit_matrix(heads, units, x.dtype), precision="highest")
 
 
 _edge_sum.defvjp(_edge_sum_fwd, _edge_sum_bwd)

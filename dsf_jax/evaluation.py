@@ -217,7 +217,7 @@ def protocol(
 
 
 def data_digest(dataset: Dataset) -> str:
-    """SHA-256 of graph, features and labels as they are used.
+    """SHA-256 of graph, features and labels as they are used; of weights if not 1.
 
     Example:
       >>> from dsf_jax import regions
@@ -225,8 +225,9 @@ def data_digest(dataset: Dataset) -> str:
       False
     """
     x, graph = sp.csr_array(dataset.features), dataset.graph
+    weights = np.asarray(graph.weights)
     parts = (graph.senders, graph.receivers, x.data, x.indices, x.indptr)
-    return digest(*parts, dataset.labels)
+    return digest(*parts, dataset.labels, *([weights] if np.any(weights != 1) else []))
 
 
 def environment() -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """NetMF: the matrix that DeepWalk factorises in the limit of long walks, factorised.
 
 PA-GNN reads a DeepWalk embedding that is fixed before training. Its closed form (Qiu et
-al., WSDM 2018) has no walks, no learning rate and no chance in it.
+al., WSDM 2018) has no walks and no learning rate.
 """
 
 from typing import Any
@@ -14,6 +14,7 @@ from scipy.sparse.linalg import eigsh
 from dsf_jax.graph import Graph
 
 _BLOCK = 1_024  # rows that are dense at a time
+_DENSE = 2_000  # nodes up to which all eigenvectors are computed
 
 
 def netmf(
@@ -25,7 +26,8 @@ def netmf(
 
     M is symmetric: singular vectors are eigenvectors. On the host, in float64; the
     matrix has a row per node and as many entries as M has above 1. An isolated node,
-    and columns that a small graph cannot fill, are 0.
+    and columns that a small graph cannot fill, are 0. Where a value is repeated, any
+    basis of its vectors is as good: up to 2,000 nodes it is always the same one.
 
     Args:
       graph: the graph.
@@ -44,14 +46,16 @@ def netmf(
     """
     adjacency = graph.to_scipy()
     embedding = np.zeros((graph.num_nodes, width))
-    count = min(width, graph.num_nodes - 1)
+    count = min(width, graph.num_nodes)
     matrix = _log_matrix(adjacency, window, negatives)
     if matrix.nnz == 0 or count == 0:
         return embedding
-    # a fixed start: the same embedding every time
-    start = np.random.Generator(np.random.PCG64(0)).standard_normal(graph.num_nodes)
-    values, vectors = eigsh(matrix, k=count, which="LM", v0=start)
-    order = np.argsort(-np.abs(values))
+    if graph.num_nodes <= _DENSE:
+        values, vectors = np.linalg.eigh(matrix.toarray())
+    else:
+        start = np.random.Generator(np.random.PCG64(0)).standard_normal(graph.num_nodes)
+        values, vectors = eigsh(matrix, k=count, which="LM", v0=start)
+    order = np.argsort(-np.abs(values))[:count]
     scaled = vectors[:, order] * np.sqrt(np.abs(values[order]))
     largest = scaled[np.argmax(np.abs(scaled), axis=0), np.arange(count)]
     embedding[:, :count] = scaled * np.sign(largest)

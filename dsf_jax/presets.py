@@ -171,6 +171,7 @@ def _parse_number(field: str, value: str, *, is_whole: bool) -> int | float:
         "f_p": ("between 1 and 32", 1 <= number <= 32),
         "depth": ("between 1 and 8", 1 <= number <= 8),
         "degree": ("between 0 and 3", 0 <= number <= 3),
+        "mu": ("above 0 and at most 1", 0 < number <= 1),
         "a": ("above -1.5", number > -1.5),
         "b": ("above -1.5", number > -1.5),
         "rho_scale": ("above 0", number > 0),

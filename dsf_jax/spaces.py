@@ -6,9 +6,11 @@
     ("choice", values)        one of the values
     ("same", field)           the value of another field
 
-Ranges are those that the authors published (their README and scripts; for JacobiConv
-and its DSF form they are widened to both); all models have the same ranges for what
-they share, and the rest are those of each model's own paper or code.
+Ranges are those that the authors published (their README and scripts), and all models
+have the same ones for what they share, but for two: the Jacobi models' rates go to 0.5
+and dropouts to 0.9, and α of GPR-GNN may be 0 or 1, as in its own paper, where DSF's
+range, and PA-GNN's here, end at 0.1 and 0.9. The rest are of each model's own paper or
+code; β of GNN-HF, for which no range is published, may be 0.01 to 1.
 """
 
 from typing import Any

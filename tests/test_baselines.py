@@ -272,6 +272,17 @@ def test_attention_rows_sum_to_one(rng):
         np.testing.assert_allclose(sums, 1)
 
 
+def test_attention_to_equal_neighbours_is_a_map():
+    """Weights of a row that sum to one leave what all nodes share as it is."""
+    same = np.tile(make_features()[1][:1], (NODES, 1))
+    config, inputs, params = build("gat", jnp.asarray(same))
+    first, second = jax.tree.map(np.asarray, params.maps)
+    hidden = same @ first.w + first.bias
+    hidden = np.where(hidden > 0, hidden, np.expm1(hidden))
+    logits = jitted_apply(params, inputs, HPARAMS, config=config).logits
+    np.testing.assert_allclose(logits, hidden @ second.w + second.bias, atol=1e-12)
+
+
 def test_fagcn_with_open_gates_is_a_hat_x():
     stored, x = make_features()
     config, inputs, params = build("fagcn", stored)
@@ -284,6 +295,43 @@ def test_fagcn_with_open_gates_is_a_hat_x():
     (w1, b1), (w2, b2) = jax.tree.map(np.asarray, ends)
     expected = a_hat(GRAPH).to_dense() @ np.maximum(x @ w1 + b1, 0) @ w2 + b2
     np.testing.assert_allclose(logits, expected, atol=1e-12)
+
+
+def assert_uniform(x, bound):
+    assert 0.95 * bound < np.max(np.abs(x)) <= bound
+
+
+def test_first_parameters():
+    """Bounds and deviations of each model's own rule, on 9 features and 64 units."""
+    stored, _ = make_features()
+
+    def start(kind):
+        inputs = make_inputs(GRAPH, stored, X_POS, MODELS[kind])
+        key, sizes = jax.random.key(0), {"config": MODELS[kind], "num_classes": 70}
+        return jitted_init(key, inputs, HPARAMS, **sizes).maps
+
+    for layer, (num_in, num_out) in zip(start("gcn"), ((9, 64), (64, 70)), strict=True):
+        assert_uniform(layer.w, np.sqrt(6 / (num_in + num_out)))
+        assert not np.any(layer.bias)
+    (theta, bias), _ = start("cheb")
+    assert theta.shape == (4, 9, 64)  # a map for every order, not one wide map
+    assert_uniform(theta, np.sqrt(6 / (9 + 64)))
+    assert not np.any(bias)
+    first, second = start("gat")
+    assert_uniform(first.w, np.sqrt(6 / (9 + 64)))
+    assert_uniform(first.sender, np.sqrt(6 / (8 + 8)))
+    assert_uniform(second.receiver, np.sqrt(6 / (1 + 70)))
+    assert not np.any(first.bias)
+    for kind in ("appnp", "gnn-lf", "gnn-hf", "pa-gnn"):
+        maps = start(kind)
+        assert_uniform(maps.hidden.w, 1 / 3)
+        assert_uniform(maps.out.bias, 1 / 8)
+    (hidden, out), gates = start("fagcn")
+    np.testing.assert_allclose(np.std(out.w), 2 / np.sqrt(64 + 70), rtol=0.05)
+    assert_uniform(out.bias, 1 / 8)
+    assert_uniform(hidden.bias, 1 / 3)
+    assert gates.sender.shape == (8, 64)
+    np.testing.assert_allclose(np.std(gates.sender), 2 / np.sqrt(128 + 1), rtol=0.1)
 
 
 @pytest.mark.slow
@@ -397,6 +445,25 @@ def test_netmf_equals_a_dense_factorisation():
         assert column[np.argmax(np.abs(column))] > 0
     again = netmf(graph, width=4, window=3, negatives=2)
     np.testing.assert_array_equal(embedding, again)
+
+
+def test_netmf_of_repeated_values_is_always_the_same():
+    """Forty triangles: every eigenvalue forty times."""
+    corners = np.arange(120).reshape(40, 3)
+    edges = [row[[i, i - 1]] for row in corners for i in range(3)]
+    graph = Graph.from_edges(np.asarray(edges), num_nodes=120)
+    embedding = netmf(graph, width=20)
+    matrix = reference.netmf_matrix(graph.to_scipy().toarray(), 10, 1)
+    largest = np.linalg.svd(matrix, compute_uv=False)[:20]
+    np.testing.assert_allclose(embedding.T @ embedding, np.diag(largest), atol=1e-8)
+    np.testing.assert_array_equal(embedding, netmf(graph, width=20))
+
+
+def test_netmf_of_a_large_graph_finds_the_same_values(monkeypatch):
+    graph = GRAPHS["random"]
+    whole = netmf(graph, width=4)
+    monkeypatch.setattr("dsf_jax.netmf._DENSE", 0)
+    np.testing.assert_allclose(netmf(graph, width=4), whole, atol=1e-8)
 
 
 def test_netmf_in_blocks_of_rows(monkeypatch):

@@ -90,6 +90,8 @@ def test_a_journal_of_other_settings_is_refused(dataset, tmp_path):
 def test_digest_of_data(dataset):
     flipped = dataset._replace(labels=1 - dataset.labels)
     assert data_digest(dataset) != data_digest(flipped)
+    weighted = dataset.graph._replace(weights=2 * dataset.graph.weights)
+    assert data_digest(dataset) != data_digest(dataset._replace(graph=weighted))
 
 
 COMMAND = (

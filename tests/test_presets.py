@@ -111,6 +111,7 @@ def test_json_form_round_trip():
         ("pos_kind=walk", "pos_kind must be one of lap, rw, got 'walk'"),
         ("sole=yes", "sole must be true or false, got 'yes'"),
         ("rho_scale=0", "rho_scale must be above 0, got 0"),
+        ("mu=1.5", "mu must be above 0 and at most 1, got 1.5"),
     ],
 )
 def test_bad_settings_are_refused(text, message):
@@ -119,7 +120,7 @@ def test_bad_settings_are_refused(text, message):
 
 
 @pytest.mark.parametrize("model", SPACES)
-def test_spaces_name_settings_and_cover_the_published_ones(model):
+def test_spaces_name_settings_and_keep_to_their_limits(model):
     space = SPACES[model]
     assert set(space) <= set(HyperParams._fields)
     for field, (kind, *rule) in space.items():

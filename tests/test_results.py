@@ -127,7 +127,29 @@ def test_choices_are_compared_with_what_the_authors_ran(load):
     ]
     text = page.render([], [], rows)
     assert f"| DSF-GPR-R, Texas: another way | {rows[1]['mean']:.2f} ± " in text
-    assert "| **-7.00 ± 0.00** |" in text
+    assert (
+        f"| {rows[0]['mean']:.2f} ± {rows[0]['ci95']:.2f} | **-7.00 ± 0.00** |" in text
+    )
+
+
+def test_choices_with_other_settings_are_compared_with_table_2(load):
+    """And with its first seeds only: the mark is not that of all its runs."""
+    page = load("results_page")
+    base = np.random.default_rng(0).normal(80, 5, size=(10, 10))
+    published = {"settings_source": "published: somewhere"}
+    rows = [
+        make_record("texas", "gpr", base[:, :2] + 9, text=page.AS_RUN, **published),
+        make_record("texas", "gpr", base[:, :2] + 8, text="this way", **published),
+        make_record("texas", "gpr", base[:, :2] + 3.8, text="that way"),
+    ]
+    table2 = make_record("texas", "gpr", base)
+    assert page.is_separated(rows[2], table2)
+    lines = page.render([table2], [], rows).splitlines()
+    (this,) = [line for line in lines if "this way (published settings) |" in line]
+    assert this.endswith("| -1.00 ± 0.00 |")
+    (that,) = [line for line in lines if "that way |" in line]
+    first = interval(base[:, :2])
+    assert that.endswith(f"| {first.mean:.2f} ± {first.half:.2f} | +3.80 ± 0.00 |")
 
 
 def test_every_cell_of_the_plan_is_named_once_and_can_begin(load):

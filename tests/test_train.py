@@ -213,16 +213,24 @@ def test_a_queue_may_run_piece_by_piece(chunk, problem):
     assert occupancy(queue) == whole.occupancy
 
 
+SEARCHES = {
+    "dsf-gpr-r": (
+        {},
+        {"lr": 0.1, "dropout_pos": 0.5, "pos_kind": 0, "f_p": 3},
+        {"eta1": 1.0, "lambda_orth": 0.0, "dropout_x": 0.0},
+    ),
+    "fagcn": ({"depth": 1}, {"depth": 3, "epsilon": 0.1}, {"depth": 2}),
+    "cheb": ({"degree": 1}, {"degree": 3}, {"degree": 2}),
+}
+
+
 @pytest.mark.slow
-def test_a_search_is_a_queue_too(problem):
-    """Jobs with their own settings, positional kind and f_p included."""
-    config, train_config = small("dsf-gpr-r"), settings_of(lanes=2)
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_is_a_queue_too(name, problem):
+    """Jobs with their own settings, positional kind, f_p and depth included."""
+    config, train_config = small(name), settings_of(lanes=2)
     data = problem(config)
-    settings = [
-        HPARAMS,
-        HPARAMS._replace(lr=0.1, dropout_pos=0.5, pos_kind=0, f_p=3),
-        HPARAMS._replace(eta1=1.0, lambda_orth=0.0, dropout_x=0.0),
-    ]
+    settings = [HPARAMS._replace(**changes) for changes in SEARCHES[name]]
     jobs = Jobs(
         key=jax.random.split(jax.random.key(4), 3),
         split=jnp.asarray([0, 1, 2], jnp.int32),

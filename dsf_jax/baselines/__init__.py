@@ -1,7 +1,7 @@
 """The models that the paper compares with, on the same engine.
 
-GCN, GAT, ChebNet, APPNP, GNN-LF, GNN-HF and FAGCN as in their papers, 64 wide as in
-the DSF paper, and our reading of PA-GNN. `docs/decisions.md` has every choice.
+GCN, GAT, ChebNet, APPNP, GNN-LF, GNN-HF and FAGCN by their papers' formulas, 64 wide
+as in the DSF paper, and our reading of PA-GNN. `docs/decisions.md` has every choice.
 """
 
 from dsf_jax.baselines.attention import attention, gate

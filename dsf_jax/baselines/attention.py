@@ -74,6 +74,8 @@ def attention(
 ) -> Float[Array, "E M"]:
     """Attention of every node to its neighbours and itself, head by head (GAT).
 
+    To look at: the model divides sums of the same numerators, never all α_ij.
+
         e_ij = LeakyReLU(p_i + q_j),    α_ij = softmax over j of e_ij
 
     Args:
@@ -180,7 +182,8 @@ def _apply_gat(
         weights, slopes = drop(weights, kept), drop(slopes, kept)
         by_heads = mapped.reshape(-1, heads, units)
         summed = edge_sum(edges, weights, slopes, p, q, by_heads).reshape(mapped.shape)
-        return summed * ((1 / total) @ of_units.T) + maps.bias[None, :]
+        scale = jnp.matmul(1 / total, of_units.T, precision="highest")
+        return summed * scale + maps.bias[None, :]
 
     assert inputs.edges is not None
     edges = inputs.edges

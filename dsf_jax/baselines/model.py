@@ -40,7 +40,8 @@ def init(
     """Initial parameters, each model by its own rule.
 
     GCN, ChebNet and GAT: Glorot's uniform rule, biases 0. APPNP, GNN-LF, GNN-HF,
-    PA-GNN: uniform within ±1/√(fan-in), biases too. FAGCN: normal.
+    PA-GNN: uniform within ±1/√(fan-in), biases too, but for PA-GNN's offsets, whose
+    last map is 0. FAGCN: normal, biases uniform.
 
     Example:
       >>> import jax.numpy as jnp

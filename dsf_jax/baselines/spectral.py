@@ -71,7 +71,8 @@ def filter_weights(
                 f"{config.kind!r}; other models have no fixed filter."
             )
     weights = _geometric(alpha, (scale - alpha) / scale, config.order)
-    return jnp.convolve(weights, jnp.stack(first))
+    own, of_neighbours = (factor * weights for factor in first)
+    return jnp.pad(own, (0, 1)) + jnp.pad(of_neighbours, (1, 0))
 
 
 def _geometric(alpha: Array, ratio: Array, order: int) -> Float[Array, " K1"]:
