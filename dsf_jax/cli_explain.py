@@ -31,7 +31,13 @@ def explain(
         Path | None,
         typer.Option(metavar="FILE", help="Use saved parameters instead of training."),
     ] = None,
-    settings: Annotated[
+    origin: Annotated[
+        str | None,
+        typer.Option(
+            "--settings", metavar="FILE", help="As for evaluate, or `published`."
+        ),
+    ] = None,
+    changes: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A hyper-parameter; repeat."),
     ] = None,
@@ -52,7 +58,9 @@ def explain(
     """
     with one_line_errors():
         report = _import_report()
-        hparams, _ = chosen_settings(dataset, model, "stratified", settings or [])
+        hparams, _ = chosen_settings(
+            dataset, model, "stratified", changes or [], origin
+        )
         config = _model(model)
         if method not in METHODS:
             raise ValueError(

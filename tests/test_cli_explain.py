@@ -96,6 +96,7 @@ def refused(*arguments):
         (["--model", "dsf-bern"], "did you mean 'dsf-bern-"),
         (["--method", "umap"], "--method must be one of tsne, pca, got 'umap'"),
         (["--set", "eta1=2"], "eta1 must be in [0, 1], got 2"),
+        (["--settings", "published"], "got 'regions' and 'dsf-bern-r'; leave"),
         (["--params", "/no/such/file"], "--params must be a file, got '/no/such/file'"),
     ],
 )

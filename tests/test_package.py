@@ -100,6 +100,12 @@ def test_public_names_have_a_docstring_and_an_example(name):
     assert examples, f"{name} has no example"
 
 
+def test_contributing_names_the_modules_in_this_order():
+    text = " ".join((ROOT / "CONTRIBUTING.md").read_text().split())
+    listed = [name for name in ORDER if not name.startswith("baselines.")]
+    assert f"`{', '.join(listed)}`" in text
+
+
 def test_imports_point_to_the_left():
     modules = {}
     for path in PACKAGE.rglob("*.py"):
