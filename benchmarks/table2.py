@@ -135,10 +135,7 @@ def run_cell(cell: Cell) -> None:
             space=space,
             on_progress=_every(20, _show_search),
         )
-        source = (
-            f"{found['trials']} trials on {found['num_splits']} {cell.split_kind} "
-            f"splits, {found['date']}"
-        )
+        source = _source(cell, found["date"])
         append_row(TUNED, found | {"source": source})
         storage.unlink()
         hparams = settings_from_json(found["settings"])
@@ -164,6 +161,14 @@ def run_cell(cell: Cell) -> None:
         ci95=record["ci95"],
         seconds=record["seconds"],
     )
+
+
+def _source(cell: Cell, date: str) -> str:
+    """Where the settings that a search found are from."""
+    fields = f"as {cell.like}; {', '.join(cell.only)} by " if cell.only else ""
+    splits = f"{cell.search_splits} {cell.split_kind} split"
+    plural = "s" if cell.search_splits > 1 else ""
+    return f"{fields}{cell.trials} trials on {splits}{plural}, {date}"
 
 
 def _settings(cell: Cell) -> tuple[HyperParams, str]:

@@ -161,6 +161,15 @@ def test_every_cell_of_the_plan_is_named_once_and_can_begin(load):
             assert (cell.dataset, cell.like, cell.split_kind) in keys
 
 
+def test_a_source_names_what_was_searched(load):
+    table2 = load("table2")
+    whole = table2.Cell("texas", "gpr", trials=150)
+    assert table2._source(whole, "a day") == "150 trials on 3 stratified splits, a day"
+    (part, *_) = [cell for cell in table2.CELLS if cell.only]
+    source = "as dsf-gpr-r; eta2 by 10 trials on 1 stratified split, a day"
+    assert table2._source(part, "a day") == source
+
+
 @pytest.mark.slow
 def test_a_cell_is_searched_run_recorded_and_then_skipped(load, tmp_path, monkeypatch):
     table2 = load("table2")
