@@ -119,15 +119,12 @@ CHOICES = {
         config={"hidden": 32},
         is_tuned=True,
     ),
-    **{
-        f"ends-{model}": Choice(
-            model,
-            "α may be 0 and 1, as GPR-GNN's may, tuned with that",
-            is_tuned=True,
-            ranges={"alpha": space_of("gpr")["alpha"]},
-        )
-        for model in ("dsf-gpr-r", "pa-gnn")
-    },
+    "ends": Choice(
+        "dsf-gpr-r",
+        "α may be 0 and 1, as GPR-GNN's may, tuned with that",
+        is_tuned=True,
+        ranges={"alpha": space_of("gpr")["alpha"]},
+    ),
     "wide": Choice(
         "gat",
         "8 heads of 64 units instead of 8, as in GPR-GNN's comparison",
@@ -148,13 +145,6 @@ CHOICES = {
         "features as in the file, no early stopping",
         scaling="raw",
         patience=1000,
-    ),
-    "small-offsets": Choice(
-        "pa-gnn",
-        "settings of GPR-GNN for what they share; offsets at rate 0.01, λ = 1",
-        hparams=lambda h, dataset: _settings_of("gpr")(h, dataset)._replace(
-            lr_pos=0.01, lambda_l1=1.0
-        ),
     ),
     "gpr-i": Choice("dsf-gpr-i", AS_RUN),
     "mean": Choice(

@@ -355,9 +355,10 @@ def _choices(rows: list[Row], ours: dict[Key, Row]) -> str:
     lines = []
     for row in rows:
         dataset, model = row["dataset"], row["model"]
-        reference = as_run.get(_by_settings(row))
+        in_table = ours.get((dataset, model, "stratified"))
+        reference = as_run.get(_by_settings(row), in_table)
         if reference is None:
-            reference = ours[dataset, model, "stratified"]
+            continue  # the cell is to be run again
         is_published = row["settings_source"].startswith("published")
         lines.append(
             [

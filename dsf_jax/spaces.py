@@ -8,9 +8,9 @@
 
 Ranges are those that the authors published (their README and scripts), and all models
 have the same ones for what they share, but for two: the Jacobi models' rates go to 0.5
-and dropouts to 0.9, and α of GPR-GNN may be 0 or 1, as in its own paper, where DSF's
-range, and PA-GNN's here, end at 0.1 and 0.9. The rest are of each model's own paper or
-code; β of GNN-HF, for which no range is published, may be 0.01 to 1.
+and dropouts to 0.9, and α of GPR-GNN and PA-GNN may be 0 or 1, as in GPR-GNN's paper,
+where DSF's range ends at 0.1 and 0.9. The rest are of each model's own paper or code; β
+of GNN-HF, for which no range is published, may be 0.01 to 1.
 """
 
 from typing import Any
@@ -57,8 +57,9 @@ _VARIANTS: dict[str, Space] = {
 }
 _GPR: Space = {
     "gamma_init": ("choice", ["ppr", "nppr", "random"]),
-    "alpha": ("choice", [0.1, 0.2, 0.5, 0.9]),
+    "alpha": ("choice", [0.0, 0.1, 0.2, 0.5, 0.9, 1.0]),
 }
+_DSF_GPR = _GPR | {"alpha": ("choice", [0.1, 0.2, 0.5, 0.9])}
 _ONES: Space = {"gamma_init": ("choice", ["ones"])}
 _JACOBI: Space = {
     "lr": ("log", 5e-4, 5e-1),  # a single map of row-normalised features is slow
@@ -109,15 +110,10 @@ def complete(space: Space, chosen: dict[str, Any]) -> dict[str, Any]:
 
 
 SPACES: dict[str, Space] = {
-    "gpr": _MLP
-    | {
-        "lr_gamma": ("same", "lr"),
-        "gamma_init": ("choice", ["ppr", "nppr", "random"]),
-        "alpha": ("choice", [0.0, 0.1, 0.2, 0.5, 0.9, 1.0]),
-    },
+    "gpr": _MLP | _GPR | {"lr_gamma": ("same", "lr")},
     "bern": _MLP | _ONES | {"lr_gamma": _RATE},
     "jacobi": _JACOBI,
-    **{f"dsf-gpr-{v}": _MLP | _ONE_GROUP | _GPR | s for v, s in _VARIANTS.items()},
+    **{f"dsf-gpr-{v}": _MLP | _ONE_GROUP | _DSF_GPR | s for v, s in _VARIANTS.items()},
     **{f"dsf-bern-{v}": _MLP | _ONE_GROUP | _ONES | s for v, s in _VARIANTS.items()},
     **{f"dsf-jacobi-{v}": _JACOBI | s for v, s in _VARIANTS.items()},
     "gcn": _BASELINE,

@@ -1,5 +1,6 @@
 """Evaluations as records: against the engine, interrupted and resumed."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -90,7 +91,8 @@ def test_a_journal_of_other_settings_is_refused(dataset, tmp_path):
 def test_digest_of_data(dataset):
     flipped = dataset._replace(labels=1 - dataset.labels)
     assert data_digest(dataset) != data_digest(flipped)
-    weighted = dataset.graph._replace(weights=2 * dataset.graph.weights)
+    graph = dataset.graph
+    weighted = dataclasses.replace(graph, weights=2 * graph.weights)
     assert data_digest(dataset) != data_digest(dataset._replace(graph=weighted))
 
 
