@@ -17,7 +17,15 @@ from typing import Any, NamedTuple
 import jax
 from common import note, print_case
 from results_page import AS_RUN
-from table2 import BASES, R_MODELS, SMALL, UNFINISHED, append_row, read_rows
+from table2 import (
+    BASES,
+    R_MODELS,
+    SMALL,
+    UNFINISHED,
+    append_row,
+    read_rows,
+    search_size,
+)
 from table2 import CHOICES as RECORDS
 
 from dsf_jax.catalog import load_dataset
@@ -175,7 +183,7 @@ def run_choice(dataset: str, name: str, num_seeds: int) -> None:
     unfinished = UNFINISHED / f"choice-{dataset}-{name}"
     study, journal = (unfinished.with_suffix(end) for end in (".study", ".journal"))
     if choice.is_tuned:
-        num_trials, num_splits = (150, 3) if dataset in SMALL else (60, 2)
+        num_trials, num_splits = search_size(dataset)
         result = tune(
             loaded,
             name,

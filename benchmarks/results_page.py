@@ -4,6 +4,8 @@ A pure function from the records of `table2.py` and the printed values of the pa
 (`results/paper.jsonl`) to the text of the page; `table2.py --render` writes it.
 """
 
+import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -67,7 +69,7 @@ interval over the runs. Protocol, searches and what did not reproduce:
   Computers and Photo have not been run.
 """
 
-CHOICES = """\
+OPEN_CHOICES = """\
 ## Open choices
 
 What the paper leaves open, or its code does otherwise (`python benchmarks/choices.py`):
@@ -140,30 +142,29 @@ def _overview(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
         max((ours[key]["mean"] for key in column if key in ours), default=None)
         for column in zip(*keys, strict=True)
     ]
-    counts = dict.fromkeys("=+-", 0)
-    few = 0  # cells that agree with fewer runs than the others
+    marks = {
+        key: _mark(ours[key], printed)
+        for key in itertools.chain.from_iterable(keys)
+        if key in ours and (printed := _printed(theirs, key)) is not None
+    }
 
     def cell(key: Key, highest: float | None) -> str:
-        nonlocal few
-        row, printed = ours.get(key), _printed(theirs, key)
-        if row is None:
+        if key not in ours:
             return ""
-        text = f"{row['mean']:.1f}"
-        text = f"**{text}**" if row["mean"] == highest else text
-        if printed is None:
-            return text
-        mark = _mark(row, printed)
-        counts[mark] += 1
-        few += mark == "=" and np.size(row["test"]) < 100
-        return f"{text} `{mark}`"
+        mean = ours[key]["mean"]
+        text = f"**{mean:.1f}**" if mean == highest else f"{mean:.1f}"
+        return f"{text} `{marks[key]}`" if key in marks else text
 
     rows = [
         [name, *map(cell, line, best)]
         for name, line in zip(TITLES.values(), keys, strict=True)
         if any(key in ours for key in line)
     ]
+    counts = Counter(marks.values())
+    agree = [key for key, mark in marks.items() if mark == "="]
+    few = sum(np.size(ours[key]["test"]) < 100 for key in agree)
     count = (
-        f"{counts['=']} of {sum(counts.values())} cells agree with the paper, "
+        f"{len(agree)} of {len(marks)} cells agree with the paper, "
         f"{counts['+']} are above and {counts['-']} below it by more than both "
         "intervals."
     )
@@ -370,7 +371,7 @@ def _choices(rows: list[Row], ours: dict[Key, Row]) -> str:
             ]
         )
     header = ("choice", "with it", "without it", "difference")
-    return CHOICES + _table(header, lines) if lines else ""
+    return OPEN_CHOICES + _table(header, lines) if lines else ""
 
 
 def _by_settings(row: Row) -> tuple[str, str, str]:

@@ -63,6 +63,11 @@ class Cell(NamedTuple):
         return f"{self.dataset}-{self.model}-{self.split_kind}"
 
 
+def search_size(dataset: str) -> tuple[int, int]:
+    """Trials of a search, and splits of a trial."""
+    return (150, 3) if dataset in SMALL else (60, 2)
+
+
 def _refined(dataset: str, base: str) -> Cell:
     """Variant I with the settings of R and a search for η2 alone, as S costs N²."""
     return Cell(
@@ -78,18 +83,20 @@ def _refined(dataset: str, base: str) -> Cell:
 ABLATIONS = tuple(f"dsf-gpr-r-no-{part}" for part in ("ipe", "lgwd", "orth"))
 CELLS = (
     *(
-        Cell(dataset, model, trials=150 if model not in I_MODELS else 50)
+        Cell(dataset, model, *search_size(dataset))
+        if model not in I_MODELS
+        else Cell(dataset, model, trials=50)
         for dataset in SMALL
         for model in BASES + R_MODELS + I_MODELS
     ),
     *(
-        Cell("chameleon", model, trials=60, search_splits=2)
+        Cell("chameleon", model, *search_size("chameleon"))
         for model in BASES + R_MODELS
     ),
     Cell("chameleon", "dsf-gpr-i"),
     Cell("chameleon", "dsf-bern-i"),
     *(
-        Cell(dataset, model, trials=60, search_splits=2)
+        Cell(dataset, model, *search_size(dataset))
         for dataset in CITATION
         for model in BASES + R_MODELS
     ),
@@ -99,15 +106,14 @@ CELLS = (
         for model in ABLATIONS
     ),
     *(
-        Cell("cora", model, trials=60, search_splits=2, split_kind="sparse")
+        Cell("cora", model, *search_size("cora"), split_kind="sparse")
         for model in ("gpr", "dsf-gpr-r")
     ),
     Cell("chameleon", "dsf-jacobi-i", seeds=1),
     *(_refined(dataset, "gpr") for dataset in CITATION),
-    *(Cell(dataset, model, trials=150) for dataset in SMALL for model in BASELINES),
     *(
-        Cell(dataset, model, trials=60, search_splits=2)
-        for dataset in (*CITATION, "chameleon")
+        Cell(dataset, model, *search_size(dataset))
+        for dataset in (*SMALL, *CITATION, "chameleon")
         for model in BASELINES
     ),
     *(_refined(dataset, base) for dataset in CITATION for base in ("bern", "jacobi")),

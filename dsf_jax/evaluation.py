@@ -225,9 +225,11 @@ def data_digest(dataset: Dataset) -> str:
       False
     """
     x, graph = sp.csr_array(dataset.features), dataset.graph
-    weights = np.asarray(graph.weights)
-    parts = (graph.senders, graph.receivers, x.data, x.indices, x.indptr)
-    return digest(*parts, dataset.labels, *([weights] if np.any(weights != 1) else []))
+    parts = [graph.senders, graph.receivers, x.data, x.indices, x.indptr]
+    parts.append(dataset.labels)
+    if np.any(np.asarray(graph.weights) != 1):  # digests of others stay what they were
+        parts.append(graph.weights)
+    return digest(*parts)
 
 
 def environment() -> dict[str, Any]:

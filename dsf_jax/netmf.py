@@ -53,6 +53,7 @@ def netmf(
     if graph.num_nodes <= _DENSE:
         values, vectors = np.linalg.eigh(matrix.toarray())
     else:
+        # a fixed start: the same result as long as no value is repeated
         start = np.random.Generator(np.random.PCG64(0)).standard_normal(graph.num_nodes)
         values, vectors = eigsh(matrix, k=count, which="LM", v0=start)
     order = np.argsort(-np.abs(values))[:count]
