@@ -32,7 +32,13 @@ from dsf_jax.catalog import load_dataset
 from dsf_jax.evaluation import evaluate
 from dsf_jax.grid import use_all_cores
 from dsf_jax.presets import preset, settings_from_json
-from dsf_jax.settings import CLASSICAL_JACOBI, GAMMA_INITS, MODELS, HyperParams
+from dsf_jax.settings import (
+    BACKBONES,
+    CLASSICAL_JACOBI,
+    GAMMA_INITS,
+    MODELS,
+    HyperParams,
+)
 from dsf_jax.spaces import Space, space_of
 from dsf_jax.tune import tune
 
@@ -74,7 +80,9 @@ CHOICES = {
     "loops": Choice(
         "dsf-gpr-r",
         "positions and filter on Â, without self-loops",
-        config={"self_loops": False},
+        config={
+            "backbone": BACKBONES["gpr"]._replace(filter_op="a_hat", pos_op="a_hat")
+        },
     ),
     "algorithm-1": Choice(
         "dsf-gpr-r",
@@ -94,6 +102,14 @@ CHOICES = {
     "outside": Choice(
         "dsf-jacobi-r", "ρ outside of the recurrence", config={"factors_inside": False}
     ),
+    **{
+        f"jacobi-{name}": Choice(
+            "dsf-jacobi-r",
+            f"positions on {title} instead of A + I",
+            config={"backbone": BACKBONES["jacobi"]._replace(pos_op=name)},
+        )
+        for name, title in (("a_tilde", "Ã"), ("a_hat", "Â"))
+    },
     "textbook": Choice(
         "dsf-jacobi-r",
         "Jacobi polynomials of the textbook",

@@ -114,7 +114,11 @@ def _mark(ours: Row, theirs: Row) -> str:
 
 
 def _by_key(rows: Iterable[Row]) -> dict[Key, Row]:
-    return {(row["dataset"], row["model"], row["split_kind"]): row for row in rows}
+    return {
+        (row["dataset"], row["model"], row["split_kind"]): row
+        for row in rows
+        if "scaling" not in row
+    }
 
 
 def _value(row: Row) -> str:

@@ -24,7 +24,7 @@ from results_page import render
 from dsf_jax.catalog import load_dataset
 from dsf_jax.evaluation import evaluate
 from dsf_jax.grid import Progress, use_all_cores
-from dsf_jax.presets import preset, settings_from_json
+from dsf_jax.presets import preset, published, settings_from_json
 from dsf_jax.records import to_json
 from dsf_jax.settings import HyperParams
 from dsf_jax.tune import TuneProgress, tune
@@ -56,11 +56,19 @@ class Cell(NamedTuple):
     only: tuple[str, ...] = ()  # fields that a search refines, of those of `like`
     split_kind: str = "stratified"
     seeds: int = 10  # with 10 splits
+    finalists: int | None = None  # of the search; its own choice if None
+    scaling: str = ""  # of the features, where both are compared
 
     @property
     def name(self) -> str:
         """File name of what is unfinished."""
-        return f"{self.dataset}-{self.model}-{self.split_kind}"
+        parts = (self.dataset, self.model, self.split_kind, self.scaling)
+        return "-".join(filter(None, parts))
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells its rows from those of other cells."""
+        return self.dataset, self.model, self.split_kind, self.scaling
 
 
 def search_size(dataset: str) -> tuple[int, int]:
@@ -117,13 +125,20 @@ CELLS = (
         for model in BASELINES
     ),
     *(_refined(dataset, base) for dataset in CITATION for base in ("bern", "jacobi")),
+    *(
+        Cell(dataset, model, 40, 2, finalists=8, seeds=seeds, scaling="raw")
+        for dataset, seeds in (("chameleon", 10), ("squirrel", 5))
+        for base in BASES
+        for model in (base, f"dsf-{base}-r")
+    ),
 )
 
 
 def run_cell(cell: Cell) -> None:
     """Search if there is no result of one yet, evaluate, append the record."""
-    dataset = load_dataset(cell.dataset)
+    dataset = load_dataset(cell.dataset, scaling=cell.scaling or "authors")
     UNFINISHED.mkdir(parents=True, exist_ok=True)
+    scaling = {"scaling": cell.scaling} if cell.scaling else {}
     hparams, source = _settings(cell)
     if cell.trials and _find(TUNED, cell) is None:
         note(f"{cell.name}: {cell.trials} trials")
@@ -135,14 +150,14 @@ def run_cell(cell: Cell) -> None:
             num_trials=cell.trials,
             num_splits=cell.search_splits,
             split_kind=cell.split_kind,
-            num_finalists=0 if cell.only else None,
+            num_finalists=0 if cell.only else cell.finalists,
             storage=storage,
             base=hparams,
             space=space,
             on_progress=_every(20, _show_search),
         )
         source = _source(cell, found["date"])
-        append_row(TUNED, found | {"source": source})
+        append_row(TUNED, found | {"source": source} | scaling)
         storage.unlink()
         hparams = settings_from_json(found["settings"])
     elif cell.trials:
@@ -160,7 +175,7 @@ def run_cell(cell: Cell) -> None:
         journal=journal,
         on_progress=_every(20, _show_runs),
     )
-    append_row(RECORDS, record | {"settings_source": source})
+    append_row(RECORDS, record | {"settings_source": source} | scaling)
     journal.unlink()
     print_case(
         **{key: record[key] for key in ("dataset", "model", "split_kind", "mean")},
@@ -185,16 +200,23 @@ def _settings(cell: Cell) -> tuple[HyperParams, str]:
             raise SystemExit(f"{cell.name} needs {cell.like} on {cell.dataset} first")
         return settings_from_json(row["settings"]), f"as {cell.like}: {row['source']}"
     found = preset(cell.dataset, cell.model)
+    if cell.scaling:  # DSF has published settings for Chameleon only
+        sources = (published(name, cell.model) for name in (cell.dataset, "chameleon"))
+        found = next(preset for preset in sources if preset is not None)
     return found.hparams, found.source
 
 
 def _find(file: Path, cell: Cell) -> dict[str, Any] | None:
     """The row of a cell, if it is finished."""
     for row in read_rows(file):
-        keys = (row["dataset"], row["model"], row["split_kind"])
-        if keys == (cell.dataset, cell.model, cell.split_kind):
+        if row_key(row) == cell.key:
             return row
     return None
+
+
+def row_key(row: dict[str, Any]) -> tuple[str, ...]:
+    """The `Cell.key` of a row."""
+    return row["dataset"], row["model"], row["split_kind"], row.get("scaling", "")
 
 
 def read_rows(file: Path) -> list[dict[str, Any]]:

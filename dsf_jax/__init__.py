@@ -71,7 +71,7 @@ from dsf_jax.settings import (
     ModelConfig,
 )
 from dsf_jax.spaces import SPACES
-from dsf_jax.sparse import Operator, a_hat, a_tilde, l_hat, propagate
+from dsf_jax.sparse import Operator, a_hat, a_plus_i, a_tilde, l_hat, propagate
 from dsf_jax.splits import (
     SPLIT_KINDS,
     Split,
@@ -132,6 +132,7 @@ __all__ = [
     "TrainConfig",
     "TrainData",
     "a_hat",
+    "a_plus_i",
     "a_tilde",
     "apply",
     "balanced_split",

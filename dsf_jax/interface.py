@@ -9,11 +9,14 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
+
 from dsf_jax.baselines import model as baselines
 from dsf_jax.baselines.network import BaselineParams
 from dsf_jax.dropout import draw_masks
+from dsf_jax.ipe import Heads
 from dsf_jax.models import apply_both, loss
-from dsf_jax.params import Params, init
+from dsf_jax.params import Params, PositionParams, init
 from dsf_jax.settings import BaselineConfig, Config, HyperParams, ModelConfig
 
 
@@ -102,7 +105,14 @@ def _diverse_groups(hparams: HyperParams, *, config: ModelConfig) -> Params:
         # free weights of unlabelled nodes have no gradient: Adam would turn any decay
         # of theirs into steps of full size
         local = local._replace(decay=0.0)
-    return Params(hidden=maps, out=maps, gamma=gamma, position=local, free=local)
+    position = local
+    if config.uses_positions and config.backbone.has_factors:
+        # a head that no factor reads has no gradient, and stays as it is in PyTorch
+        is_read = jnp.zeros(config.order + 1).at[config.factor_orders].set(1.0)
+        decay = is_read * local.decay
+        heads = Heads(local._replace(decay=decay[:, None]), local._replace(decay=decay))
+        position = PositionParams(start=local, heads=heads, correlation=local)
+    return Params(hidden=maps, out=maps, gamma=gamma, position=position, free=local)
 
 
 def _baseline_groups(hparams: HyperParams) -> BaselineParams:

@@ -69,7 +69,8 @@ def encode(
     after `*` are constant under differentiation.
 
     Args:
-      op: `a_tilde(graph)` as the authors ran it, `a_hat(graph)` as in the paper.
+      op: `a_hat(graph)` as in the paper. The authors ran `a_tilde(graph)`, and
+        `a_plus_i(graph)` in the Jacobi models.
       pos0: P^(0).
       heads: maps of Eq. 7.
       correlation: parameters of S; None for variant R, where η2 = 0.

@@ -354,8 +354,7 @@ def _factors(
     local: Float[Array, "K1 ..."], hparams: HyperParams, config: ModelConfig
 ) -> Float[Array, "K ..."]:
     """ρ_s = α σ_p(t_{s-1}) as the authors ran it; from t_s in the paper's form."""
-    from_paper = config.uses_positions and not config.factors_inside
-    chosen = local[1:] if from_paper else local[:-1]
+    chosen = local[config.factor_orders]
     return hparams.rho_scale * config.backbone.theta_activation(chosen)
 
 

@@ -13,7 +13,7 @@ from dsf_jax.graph import Graph
 from dsf_jax.ipe import Heads
 from dsf_jax.netmf import netmf
 from dsf_jax.settings import Config, HyperParams, ModelConfig
-from dsf_jax.sparse import Operator, a_hat, a_tilde
+from dsf_jax.sparse import OPERATORS, Operator
 
 
 class Inputs(NamedTuple):
@@ -91,11 +91,12 @@ def make_inputs(
       >>> make_inputs(edge, jnp.eye(2), x_pos, MODELS["gpr"]).filter_op.num_nodes
       2
     """
-    op = a_tilde(graph) if config.filter_loops else a_hat(graph)
+    op = OPERATORS[config.filter_op](graph)
     inputs = Inputs(filter_op=op, pos_op=op, features=features, x_pos=x_pos)
     if isinstance(config, ModelConfig):
-        pos_op = a_tilde(graph) if config.self_loops else a_hat(graph)
-        return inputs._replace(pos_op=pos_op)
+        if config.uses_positions and config.pos_op != config.filter_op:
+            return inputs._replace(pos_op=OPERATORS[config.pos_op](graph))
+        return inputs
     match config.kind:
         case "gat" | "fagcn":
             return inputs._replace(edges=SparseFeatures.from_scipy(op.to_scipy()))

@@ -24,6 +24,7 @@ from dsf_jax.positional import NUM_COLUMNS
 from dsf_jax.settings import BACKBONES, HyperParams, ModelConfig
 
 _FORMAT = "dsf_jax parameters 1"
+_OPERATORS = ("filter_op", "pos_op")
 
 
 class Saved(NamedTuple):
@@ -68,7 +69,12 @@ def save_params(
       >>> save_params.__name__
       'save_params'
     """
-    backbones = [name for name, item in BACKBONES.items() if item == config.backbone]
+    ops = {name: getattr(config, name) for name in _OPERATORS}
+    backbones = [
+        name
+        for name, item in BACKBONES.items()
+        if item._replace(**ops) == config.backbone
+    ]
     if not backbones:
         raise ValueError(
             "config.backbone must be one of BACKBONES to be saved, got another one; "
@@ -79,6 +85,7 @@ def save_params(
         "format": _FORMAT,
         "graph": _describe(dataset),
         "backbone": backbones[0],
+        "operators": ops,
         "config": _plain_fields(config),
         "hparams": {
             name: np.asarray(v).item() for name, v in hparams._asdict().items()
@@ -125,8 +132,7 @@ def load_params(path: str | os.PathLike[str], dataset: Dataset) -> Saved:
             f"{_one_line(saved)}; train again or choose another file."
         )
     try:
-        backbone = BACKBONES[record["backbone"]]
-        config = ModelConfig(backbone=backbone, **record["config"])
+        config = _config(record)
         hparams = HyperParams(**record["hparams"])
     except (KeyError, TypeError) as error:
         raise ValueError(
@@ -134,6 +140,17 @@ def load_params(path: str | os.PathLike[str], dataset: Dataset) -> Saved:
         ) from error
     params = _restore(path, record["params"], dataset, hparams, config)
     return Saved(params, hparams, config, record["scores"])
+
+
+def _config(record: dict[str, Any]) -> ModelConfig:
+    """The model of a file; older ones have `self_loops` in the place of operators."""
+    backbone, fields = BACKBONES[record["backbone"]], dict(record["config"])
+    ops = record.get("operators")
+    if ops is None:
+        ops = {"pos_op": "a_tilde"}
+        if not fields.pop("self_loops"):
+            ops = dict.fromkeys(_OPERATORS, "a_hat")
+    return ModelConfig(backbone=backbone._replace(**ops), **fields)
 
 
 def _restore(

@@ -24,6 +24,7 @@ from dsf_jax.bases import (
     released_jacobi,
 )
 from dsf_jax.positional import KINDS
+from dsf_jax.sparse import OPERATORS
 
 Variant = Literal["base", "I", "R"]
 Baseline = Literal["gcn", "gat", "cheb", "appnp", "gnn-lf", "gnn-hf", "fagcn", "pa-gnn"]
@@ -115,12 +116,13 @@ class Backbone(NamedTuple):
     theta_activation: Callable[[Array], Array] = jnp.tanh  # σ_p of Eq. 7
     gamma_activation: Callable[[Array], Array] | None = None
     has_hidden: bool = True  # features -> hidden -> classes; False: no hidden layer
-    self_loops: bool = False  # the filter runs on Ã, not on Â
+    filter_op: str = "a_hat"  # what the filter runs on: a name in `OPERATORS`
+    pos_op: str = "a_tilde"  # what positions are propagated on; in the paper Â
     has_factors: bool = False  # weights are γ_k ∏ ρ_s, and θ becomes ρ (JacobiConv)
 
 
 BACKBONES = {
-    "gpr": Backbone(basis=lambda _: monomial, self_loops=True),
+    "gpr": Backbone(basis=lambda _: monomial, filter_op="a_tilde"),
     "bern": Backbone(
         basis=lambda _: bernstein,
         theta_activation=jax.nn.sigmoid,
@@ -129,6 +131,8 @@ BACKBONES = {
     "jacobi": Backbone(
         basis=lambda hparams: released_jacobi(hparams.a, hparams.b),
         has_hidden=False,
+        # the released class adds neighbours up without the weights it is handed
+        pos_op="a_plus_i",
         has_factors=True,
     ),
     "chebyshev": Backbone(basis=lambda _: chebyshev),
@@ -159,8 +163,8 @@ class ModelConfig:
     has_ipe: bool = True  # False: N x (K + 1) free weights instead
     has_lgwd: bool = True  # False: γ fixed at 1
     has_orth: bool = True  # False: no orthogonality loss
-    # False or "free": the paper's choice where the authors' code has another
-    self_loops: bool = True  # in the positions, and in filters whose backbone asks
+    # False or "free": the paper's choice where the authors' code has another; for the
+    # paper's operators replace `filter_op` and `pos_op` of the backbone by "a_hat"
     project_first: bool = True  # classes first, then filter; else Algorithm 1
     factors_inside: bool = True  # ρ inside the recurrence, from P^(s-1)
     correlation: Literal["affine", "free"] = "affine"
@@ -175,6 +179,12 @@ class ModelConfig:
                 raise ValueError(
                     f"{name} must be at least {least}, got {getattr(self, name)}; the "
                     f"paper uses {10 if name == 'order' else 64}."
+                )
+        for name in ("filter_op", "pos_op"):
+            if getattr(self, name) not in OPERATORS:
+                raise ValueError(
+                    f"{name} of the backbone must be one of {', '.join(OPERATORS)}, "
+                    f"got {getattr(self, name)!r}."
                 )
         is_ablated = not (self.has_ipe and self.has_lgwd and self.has_orth)
         if is_ablated and self.variant != "R":
@@ -194,14 +204,25 @@ class ModelConfig:
         return self.variant == "I"
 
     @property
-    def filter_loops(self) -> bool:
-        """Whether the filter runs on Ã."""
-        return self.self_loops and self.backbone.self_loops
+    def filter_op(self) -> str:
+        """What the filter runs on."""
+        return self.backbone.filter_op
+
+    @property
+    def pos_op(self) -> str:
+        """What positions are propagated on."""
+        return self.backbone.pos_op
 
     @property
     def uses_positions(self) -> bool:
         """Whether weights come from positions."""
         return self.variant != "base" and self.has_ipe
+
+    @property
+    def factor_orders(self) -> slice:
+        """Orders of t_k that ρ_1..ρ_K are made of: K of them, the other is not read."""
+        from_paper = self.uses_positions and not self.factors_inside
+        return slice(1, None) if from_paper else slice(self.order)
 
     @property
     def uses_orthogonality(self) -> bool:
@@ -258,9 +279,9 @@ class BaselineConfig:
                 return 16
 
     @property
-    def filter_loops(self) -> bool:
-        """Whether the model runs on Ã."""
-        return self.kind not in ("cheb", "fagcn")
+    def filter_op(self) -> str:
+        """What the model runs on."""
+        return "a_hat" if self.kind in ("cheb", "fagcn") else "a_tilde"
 
 
 Config = ModelConfig | BaselineConfig

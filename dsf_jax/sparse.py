@@ -42,7 +42,8 @@ _JAXLIB = version("jaxlib")
 class Operator:
     """Symmetric N x N operator in CSR order, constant under differentiation.
 
-    Built by `a_hat`, `a_tilde`, `l_hat`, or `Operator.from_scipy` for one of your own.
+    Built by `a_hat`, `a_tilde`, `a_plus_i`, `l_hat`, or `Operator.from_scipy` for one
+    of your own.
 
     Example:
       >>> import scipy.sparse as sp
@@ -160,8 +161,22 @@ def a_tilde(graph: Graph, *, kernel: Kernel | Literal["auto"] = "auto") -> Opera
       >>> a_tilde(edgeless).to_dense().tolist()
       [[1.0, 0.0], [0.0, 1.0]]
     """
-    with_loops = graph.to_scipy() + sp.eye_array(graph.num_nodes)
-    return Operator.from_scipy(normalise(with_loops), kernel=kernel)
+    return Operator.from_scipy(normalise(_with_loops(graph)), kernel=kernel)
+
+
+def a_plus_i(graph: Graph, *, kernel: Kernel | Literal["auto"] = "auto") -> Operator:
+    """Adjacency with self-loops, not normalised: a node adds its neighbours to itself.
+
+        A + I
+
+    Example:
+      >>> path = Graph.from_edges([(0, 1), (1, 2)], num_nodes=3)
+      >>> print(a_plus_i(path).to_dense())
+      [[1. 1. 0.]
+       [1. 1. 1.]
+       [0. 1. 1.]]
+    """
+    return Operator.from_scipy(_with_loops(graph), kernel=kernel)
 
 
 def l_hat(graph: Graph, *, kernel: Kernel | Literal["auto"] = "auto") -> Operator:
@@ -190,7 +205,7 @@ def propagate(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"]:
       use `jax.vjp` or `jax.jacrev`.
 
     Args:
-      op: from `a_hat`, `a_tilde`, `l_hat` or `Operator.from_scipy`.
+      op: from `a_hat`, `a_tilde`, `a_plus_i`, `l_hat` or `Operator.from_scipy`.
       x: a signal on the nodes, one column per channel.
 
     Returns:
@@ -311,6 +326,14 @@ def has_slow_scatter(backend: str, jaxlib_version: str) -> bool:
       (True, False)
     """
     return backend in ("gpu", "cuda") and jaxlib_version in SLOW_SCATTER_JAXLIB
+
+
+OPERATORS = {"a_hat": a_hat, "a_tilde": a_tilde, "a_plus_i": a_plus_i}
+"""What a model may propagate on, by name: Â, Ã or A + I."""
+
+
+def _with_loops(graph: Graph) -> sp.csr_array:
+    return sp.csr_array(graph.to_scipy() + sp.eye_array(graph.num_nodes))
 
 
 def normalise(adjacency: sp.csr_array) -> sp.csr_array:

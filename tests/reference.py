@@ -29,6 +29,11 @@ def a_tilde(a):
     return a_hat(a + np.eye(len(a)))
 
 
+def a_plus_i(a):
+    """A + I, not normalised."""
+    return a + np.eye(len(a))
+
+
 def spectral_terms(values, a_dense, x):
     """U P_k(Λ) Uᵀ x for every k by eigendecomposition of I - A_hat.
 

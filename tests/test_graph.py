@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 
-from dsf_jax import Graph, a_hat, a_tilde, l_hat
+from dsf_jax import Graph, a_hat, a_plus_i, a_tilde, l_hat
 from tests import reference
 from tests.graphs import GRAPHS
 
@@ -72,6 +72,9 @@ def test_operators_equal_dense_formulas(case, data):
     np.testing.assert_allclose(a_hat(graph).to_dense(), hat, atol=1e-14)
     np.testing.assert_allclose(
         a_tilde(graph).to_dense(), reference.a_tilde(a), atol=1e-14
+    )
+    np.testing.assert_allclose(
+        a_plus_i(graph).to_dense(), reference.a_plus_i(a), atol=1e-14
     )
     np.testing.assert_allclose(
         l_hat(graph).to_dense(), np.eye(num_nodes) - hat, atol=1e-14

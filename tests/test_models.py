@@ -124,8 +124,8 @@ def naive_local(config, params, x_pos, masks, hparams):
             extra["bias"] = np.asarray(correlation.bias)
         if config.mean_correlation:
             extra["scale"] = 1 / NODES
-    op = a_tilde(GRAPH) if config.self_loops else a_hat(GRAPH)
-    stack = reference.positions(op.to_dense(), pos0, ORDER, hparams.eta1, **extra)
+    op = getattr(reference, config.pos_op)(GRAPH.to_scipy().toarray())
+    stack = reference.positions(op, pos0, ORDER, hparams.eta1, **extra)
     heads = (np.asarray(part) for part in params.position.heads)
     return reference.head_logits(stack, *heads), stack[-1]
 
@@ -249,7 +249,6 @@ def test_options_of_the_paper(x_pos, rng):
     """Algorithm 1: no self-loops, filter first, a free W in S, factors outside."""
     x = rng.normal(size=(NODES, FEATURES))
     paper = {
-        "self_loops": False,
         "project_first": False,
         "factors_inside": False,
         "correlation": "free",
@@ -257,7 +256,8 @@ def test_options_of_the_paper(x_pos, rng):
     }
     hat = a_hat(GRAPH).to_dense()
     for name in ("dsf-gpr-i", "dsf-jacobi-r"):
-        config = dataclasses.replace(small(name), **paper)
+        backbone = small(name).backbone._replace(filter_op="a_hat", pos_op="a_hat")
+        config = dataclasses.replace(small(name), backbone=backbone, **paper)
         _, inputs, params = build(name, jnp.asarray(x), x_pos, config=config)
         masks = numpy_masks(Masks(), x, None)
         local, _ = naive_local(config, params, x_pos, masks, HPARAMS)
@@ -279,6 +279,22 @@ def test_options_of_the_paper(x_pos, rng):
         expected = z @ params.out.w + params.out.bias[None]
         output = jitted_apply(params, inputs, HPARAMS, config=config)
         np.testing.assert_allclose(output.logits, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("pos_op", ["a_tilde", "a_hat", "a_plus_i"])
+@pytest.mark.parametrize("name", ["dsf-jacobi-r", "dsf-gpr-i"])
+def test_positions_run_on_the_operator_of_the_backbone(name, pos_op, x_pos, rng):
+    x = rng.normal(size=(NODES, FEATURES))
+    config = small(name)
+    config = dataclasses.replace(
+        config, backbone=config.backbone._replace(pos_op=pos_op)
+    )
+    _, inputs, params = build(name, jnp.asarray(x), x_pos, config=config)
+    output = jitted_apply(params, inputs, HPARAMS, config=config)
+    full = numpy_masks(Masks(), x, None)
+    logits, pos = naive_output(name, config, params, x, x_pos, full, HPARAMS)
+    np.testing.assert_allclose(output.pos, pos, atol=1e-10)
+    np.testing.assert_allclose(output.logits, logits, atol=1e-10)
 
 
 def test_classical_jacobi_has_the_sign_of_the_polynomials(x_pos, rng):
@@ -573,6 +589,10 @@ def test_models_are_named():
         ({"order": -1}, ["order", "-1", "at least 0"]),
         ({"width": 0}, ["width", "0", "at least 1"]),
         ({"variant": "I", "has_ipe": False}, ["variant", "'I'", "DSF-x-R"]),
+        (
+            {"backbone": BACKBONES["gpr"]._replace(pos_op="a")},
+            ["pos_op", "'a'", "a_hat, a_tilde, a_plus_i"],
+        ),
     ],
 )
 def test_bad_configs_are_refused(changes, words):

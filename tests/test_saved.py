@@ -85,6 +85,31 @@ def test_damaged_records_are_refused(key, value, message, tmp_path):
     assert message in refused(tmp_path / "x", dataset)
 
 
+@pytest.mark.parametrize(
+    ("self_loops", "filter_op", "pos_op"),
+    [(True, "a_tilde", "a_tilde"), (False, "a_hat", "a_hat")],
+)
+def test_files_with_self_loops_in_the_place_of_operators(
+    self_loops, filter_op, pos_op, tmp_path
+):
+    dataset = regions(60)
+    params, _ = write(tmp_path / "x", "dsf-gpr-r", dataset)
+    record = flax.serialization.msgpack_restore((tmp_path / "x").read_bytes())
+    del record["operators"]
+    record["config"]["self_loops"] = self_loops
+    (tmp_path / "x").write_bytes(flax.serialization.msgpack_serialize(record))
+    saved = load_params(tmp_path / "x", dataset)
+    assert (saved.config.filter_op, saved.config.pos_op) == (filter_op, pos_op)
+    jax.tree.map(np.testing.assert_array_equal, saved.params, params)
+
+
+def test_operators_are_kept(tmp_path):
+    dataset = regions(60)
+    backbone = MODELS["dsf-jacobi-r"].backbone._replace(pos_op="a_tilde")
+    _, config = write(tmp_path / "x", "dsf-jacobi-r", dataset, backbone=backbone)
+    assert load_params(tmp_path / "x", dataset).config == config
+
+
 def test_own_backbones_are_not_saved(tmp_path):
     config = dataclasses.replace(
         MODELS["gpr"], backbone=Backbone(basis=lambda _: legendre)
