@@ -172,6 +172,7 @@ def run_cell(cell: Cell) -> None:
         hparams,
         num_seeds=cell.seeds,
         split_kind=cell.split_kind,
+        spread=cell.model.startswith("dsf-"),
         journal=journal,
         on_progress=_every(20, _show_runs),
     )

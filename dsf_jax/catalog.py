@@ -2,8 +2,12 @@
 
 import difflib
 import hashlib
+import io
 from collections.abc import Callable, Mapping
+from importlib import resources
 from typing import NamedTuple
+
+import numpy as np
 
 from dsf_jax.datasets import Dataset, Metric, Source, make_dataset
 from dsf_jax.files import is_present, manifest, read_files
@@ -16,6 +20,7 @@ from dsf_jax.formats import (
     read_planetoid,
 )
 from dsf_jax.metrics import class_homophily, edge_homophily
+from dsf_jax.splits import Split
 from dsf_jax.synthetic import regions
 
 SCALINGS = ("authors", "rows", "raw")
@@ -34,10 +39,11 @@ class Recipe(NamedTuple):
     metric: Metric = "accuracy"
     has_unit_rows: bool = True  # rows divided by their sums, as the authors had them
     note: str = ""
+    authors_split: str = ""  # package file with the part of each node
 
 
 CATALOG = {
-    "chameleon": Recipe(read_npz),
+    "chameleon": Recipe(read_npz, authors_split="chameleon_split.npz"),
     "squirrel": Recipe(read_npz),
     "wisconsin": Recipe(read_geom_gcn),
     "cornell": Recipe(
@@ -128,7 +134,20 @@ def load_dataset(name: str, *, scaling: str = "authors") -> Dataset:
         Source(entry.file, hashlib.sha256(files[entry.file]).hexdigest(), entry.url)
         for entry in manifest()[name]
     )
-    return dataset._replace(sources=tuple(sources), note=recipe.note)
+    return dataset._replace(
+        sources=tuple(sources),
+        note=recipe.note,
+        authors=_authors_split(recipe.authors_split),
+    )
+
+
+def _authors_split(name: str) -> Split | None:
+    """Masks [1, N]; `part` is 0 where a node trains, 1 validates, 2 tests."""
+    if not name:
+        return None
+    content = resources.files("dsf_jax").joinpath(name).read_bytes()
+    part = np.load(io.BytesIO(content), allow_pickle=False)["part"]
+    return Split(*((part == number)[None] for number in range(3)))
 
 
 class Description(NamedTuple):

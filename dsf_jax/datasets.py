@@ -45,6 +45,7 @@ class Dataset(NamedTuple):
     labels: Int[np.ndarray, " N"]  # class 0..C-1, -1 where unknown
     metric: Metric = "accuracy"
     fixed: Split | None = None  # masks [S, N] that came with the file
+    authors: Split | None = None  # [1, N], what the paper's authors published
     sources: tuple[Source, ...] = ()  # files that were read; none for generated graphs
     note: str = ""  # what one must know before quoting a result
 

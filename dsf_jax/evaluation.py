@@ -4,6 +4,7 @@ Splits x seeds are one queue (`dsf_jax.grid`). The result is a record: a diction
 JSON can hold, with the scores of every run and all that they depend on.
 """
 
+import dataclasses
 import datetime
 import importlib.metadata
 import os
@@ -19,6 +20,7 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from dsf_jax.datasets import Dataset
+from dsf_jax.diversity import measure_diversity
 from dsf_jax.features import SparseFeatures
 from dsf_jax.grid import GridReport, Progress, choose_lanes, run_grid
 from dsf_jax.metrics import summarise
@@ -26,14 +28,22 @@ from dsf_jax.params import Inputs, make_inputs
 from dsf_jax.positional import NUM_COLUMNS, positional_features
 from dsf_jax.presets import settings_to_json
 from dsf_jax.records import Journal, digest
-from dsf_jax.settings import MODELS, Config, HyperParams
+from dsf_jax.settings import MODELS, Config, HyperParams, ModelConfig
 from dsf_jax.splits import Split, make_splits, report_splits
-from dsf_jax.train import Jobs, TrainConfig, TrainData, grid_jobs
+from dsf_jax.train import (
+    JobResults,
+    Jobs,
+    Selection,
+    TrainConfig,
+    TrainData,
+    grid_jobs,
+)
 
 # what a journal keeps of a job, and a record of all of them
 _SCORES = ("test", "val")
 _COUNTS = ("best_epoch", "epochs_run")
 _LOSSES = ("train_loss", "val_loss")  # NaN where a run diverged
+_DIVERSITY = ("spread", "saturated")  # only if asked for
 
 
 def dataset_inputs(
@@ -102,7 +112,9 @@ def evaluate(
     seed: int = 0,
     epochs: int = 1000,
     patience: int = 100,
+    selection: Selection = "first-best",
     lanes: int | None = None,
+    spread: bool = False,
     journal: Path | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> dict[str, Any]:
@@ -118,7 +130,9 @@ def evaluate(
       seed: of the first split, and of the runs.
       epochs: most updates of a run.
       patience: epochs without a better validation score before a run ends.
+      selection: which epoch counts, and when a run ends; see `TrainConfig`.
       lanes: runs side by side; chosen by `choose_lanes` if not given.
+      spread: report how diverse the filters of each run are, at its chosen epoch.
       journal: file that keeps finished runs; the next call with it runs the others.
       on_progress: called about once a second.
 
@@ -126,7 +140,12 @@ def evaluate(
       The record, scores in percent: `dataset, model, metric, mean, ci95, std,
       num_finite, test, val, best_epoch, epochs_run, is_finite` (S x R), `settings,
       split_kind, splits` (their sizes)`, seed, data_digest, split_digest, seconds,
-      compile_seconds, lanes, occupancy, versions, device, date` and more.
+      compile_seconds, lanes, occupancy, versions, device, date` and more. With
+      `spread` also `spread` (of g_i between nodes, in percent of the shared filter) and
+      `saturated` (percent of entries of the positions beyond ±0.99), S x R each.
+
+    Raises:
+      ValueError: if `spread` is asked of a model without a filter per node.
 
     Example:
       >>> from dsf_jax import regions
@@ -140,8 +159,16 @@ def evaluate(
     data = prepare(dataset, splits, model=model)
     config = MODELS[model]
     jobs = grid_jobs(hparams, num_splits=num_splits, num_seeds=num_seeds, seed=seed)
+    if spread and not isinstance(config, ModelConfig):
+        raise ValueError(
+            f"spread must be False for {model!r}, got True; only GPR, Bern, Jacobi "
+            "and the DSF models have filters to compare."
+        )
     train_config = protocol(
         dataset, data, model=model, epochs=epochs, patience=patience, lanes=lanes
+    )
+    train_config = dataclasses.replace(
+        train_config, selection=selection, keeps_params=spread
     )
     what = {
         "dataset": dataset.name,
@@ -157,6 +184,10 @@ def evaluate(
         "data_digest": data_digest(dataset),
         "split_digest": digest(*splits),
     }
+    if selection != TrainConfig.selection:  # headers of older journals have none
+        what["selection"] = selection
+    if spread:
+        what["measured"] = list(_DIVERSITY)
     memory = Journal(journal, what) if journal is not None else None
     finished, report = _run_missing(
         jobs, data, config, train_config, memory, on_progress
@@ -267,15 +298,23 @@ def _run_missing(
     if len(missing) == 0:
         return finished, None
 
+    measure = jax.jit(measure_diversity, static_argnames="config")
+
+    def fields(result: JobResults, job: int) -> dict[str, Any]:
+        names = (*_SCORES, *_COUNTS, *_LOSSES, "is_finite")
+        values = {name: getattr(result, name).item() for name in names}
+        if result.params is None:
+            return values
+        hparams = jax.tree.map(lambda leaf: leaf[job], jobs.hparams)
+        found = measure(result.params, data.inputs, hparams, config=config)
+        return values | {name: getattr(found, name).item() for name in _DIVERSITY}
+
     def report(progress: Progress) -> None:
-        results = progress.results._asdict()
-        new = {
-            int(missing[job]): {
-                name: results[name][i].item()
-                for name in (*_SCORES, *_COUNTS, *_LOSSES, "is_finite")
-            }
-            for i, job in enumerate(progress.finished)
-        }
+        new = {}
+        for i, place in enumerate(progress.finished):
+            job = int(missing[place])
+            result = jax.tree.map(lambda leaf, i=i: leaf[i], progress.results)
+            new[job] = fields(result, job)
         finished.update(new)
         if journal is not None:
             journal.append(new)
@@ -312,4 +351,9 @@ def _scores(
         **{name: (100 * table(name)).round(4).tolist() for name in _SCORES},
         **{name: table(name).tolist() for name in (*_COUNTS, *_LOSSES)},
         "is_finite": is_finite.tolist(),
+        **{
+            name: (100 * table(name)).round(6).tolist()
+            for name in _DIVERSITY
+            if name in finished[0]
+        },
     }

@@ -215,21 +215,6 @@ def colours(points: Float[np.ndarray, "N 2"]) -> Float[np.ndarray, "N 3"]:
     return np.where(linear <= 0.0031308, 12.92 * linear, curved).clip(0, 1)
 
 
-def curve_spread(curves: Float[np.ndarray, "N G"]) -> float:
-    """Spread of the filters between nodes, relative to the shared one.
-
-        √(Σ_λ Var_i g_i(λ) / Σ_λ ḡ(λ)²),   ḡ the mean of all nodes
-
-    It is 0 if all nodes filter alike, and does not change with the scale of g.
-
-    Example:
-      >>> curve_spread(np.asarray([[1.0, 1.0], [3.0, 3.0]]))
-      0.5
-    """
-    mean = curves.mean(axis=0)
-    return float(np.sqrt(np.sum(curves.var(axis=0)) / np.sum(mean**2)))
-
-
 def variance_share(
     beta: Float[np.ndarray, "K1 N"], groups: Int[np.ndarray, " N"]
 ) -> float:

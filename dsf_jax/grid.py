@@ -328,8 +328,12 @@ def _run_pieces(
         seen = _to_host(_without_params(queue))
         now = time.perf_counter()
         is_done = deal.collect(seen.is_done)
+        is_new = is_done & ~known
         if on_progress is not None:
-            on_progress(_progress(seen, deal, is_done & ~known, now - began))
+            if is_new.any():  # their parameters too, where they are kept
+                params = _to_host(queue.results.params)
+                seen = seen._replace(results=seen.results._replace(params=params))
+            on_progress(_progress(seen, deal, is_new, now - began))
         known = is_done
         per_epoch = (now - piece_began) / num_epochs
         # not much longer than the last, in case that one was a lucky one

@@ -33,7 +33,8 @@ def preset(dataset: str, model: str, split_kind: str = "stratified") -> Preset:
     """The settings to use where none are given; the source says which they are.
 
     In this order: tuned for the data set and the split rule, published, tuned for
-    another split rule, the defaults. Ablations have the settings of the full model.
+    another split rule, the defaults. Ablations have the settings of the full model, and
+    the split of the authors those of the rule that it was made by.
 
     Example:
       >>> preset("nowhere", "gpr").source
@@ -43,6 +44,7 @@ def preset(dataset: str, model: str, split_kind: str = "stratified") -> Preset:
     if ablation:
         whole = preset(dataset, full, split_kind)
         return Preset(whole.hparams, f"as {full}: {whole.source}")
+    split_kind = "stratified" if split_kind == "authors" else split_kind
     tuned = _rows("tuned", dataset, model)
     for row in tuned:
         if row["split_kind"] == split_kind:

@@ -11,10 +11,10 @@ from jaxtyping import Float
 
 from dsf_jax.bases import Basis
 from dsf_jax.datasets import Dataset
+from dsf_jax.diversity import curve_spread
 from dsf_jax.explain import (
     Filters,
     colours,
-    curve_spread,
     distance_correlation,
     embed,
     representatives,
@@ -211,7 +211,7 @@ def _numbers(
         "nodes": dataset.graph.num_nodes,
         "edges": dataset.graph.num_edges,
         **scores,
-        "curve_spread": curve_spread(filters.curves),
+        "curve_spread": float(curve_spread(filters.curves)),
         "communities": num_communities,
         "variance_share": variance_share(filters.beta, found),
         "variance_share_by_chance": (num_communities - 1)

@@ -36,6 +36,10 @@ class HasLabels(Protocol):
     def fixed(self) -> Split | None:
         """Masks that came with the file."""
 
+    @property
+    def authors(self) -> Split | None:
+        """The split that the authors of the paper published."""
+
 
 def stratified_split(labels: Int[np.ndarray, " N"], *, seed: int) -> Split:
     """The paper's 60/20/20 split: the same shares of every class.
@@ -147,7 +151,9 @@ _RULES: dict[str, Callable[..., Split]] = {
     "sparse": sparse_split,
 }
 
-SPLIT_KINDS = (*_RULES, "fixed")
+_GIVEN = ("fixed", "authors")  # masks that a data set brings along
+
+SPLIT_KINDS = (*_RULES, *_GIVEN)
 """Names of the rules for `make_splits`."""
 
 
@@ -165,7 +171,8 @@ def make_splits(
     Args:
       data: a `Dataset`, or the class of each node (-1 where unknown).
       kind: `stratified` (the paper's), `balanced` (GPR-GNN's), `sparse`
-        (2.5/2.5/95), or `fixed`, the first masks that came with the file (no seed).
+        (2.5/2.5/95); without a seed `fixed`, the first masks that came with the file,
+        or `authors`, the one split that the paper's authors published (Chameleon).
       num_splits: S, at least 1.
       seed: seed of the first split.
 
@@ -183,23 +190,33 @@ def make_splits(
         raise ValueError(f"kind must be one of {', '.join(SPLIT_KINDS)}, got {kind!r}.")
     if num_splits < 1:
         raise ValueError(f"num_splits must be at least 1, got {num_splits}.")
-    if kind == "fixed":
-        return _fixed_splits(data, num_splits)
+    if kind in _GIVEN:
+        return _given_splits(data, kind, num_splits)
     labels = data if isinstance(data, np.ndarray) else data.labels
     splits = [_RULES[kind](labels, seed=seed + s) for s in range(num_splits)]
     return Split(*(np.stack(masks) for masks in zip(*splits, strict=True)))
 
 
-def _fixed_splits(data: Any, num_splits: int) -> Split:
-    fixed: Split | None = getattr(data, "fixed", None)
-    available = 0 if fixed is None else len(fixed.train)
-    if fixed is None or num_splits > available:
+def has_seeds(kind: str) -> bool:
+    """Whether a rule draws as many splits as one likes.
+
+    Example:
+      >>> has_seeds("stratified"), has_seeds("fixed")
+      (True, False)
+    """
+    return kind not in _GIVEN
+
+
+def _given_splits(data: Any, kind: str, num_splits: int) -> Split:
+    given: Split | None = getattr(data, kind, None)
+    available = 0 if given is None else len(given.train)
+    if given is None or num_splits > available:
         raise ValueError(
-            f"num_splits must be at most {available} for kind='fixed', got "
+            f"num_splits must be at most {available} for kind={kind!r}, got "
             f"{num_splits}: {available} splits came with the data; lower num_splits or "
             "use kind='stratified'."
         )
-    return Split(*(mask[:num_splits] for mask in fixed))
+    return Split(*(mask[:num_splits] for mask in given))
 
 
 class SplitReport(NamedTuple):

@@ -12,7 +12,7 @@ ends after more than `patience` epochs without one, or after `epochs`.
 """
 
 import dataclasses
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -28,11 +28,22 @@ from dsf_jax.queue import Occupancy, Program, advance, occupancy, open_queue
 from dsf_jax.settings import Config, Flags, HyperParams, lane_flags
 
 Metric = Literal["accuracy", "roc_auc"]
+Selection = Literal["first-best", "last-best", "lowest-loss"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     """What fixes the program of a training call.
+
+    `selection` is the rule by which an epoch is chosen and a run ends:
+
+    - `first-best` (DSF): the first epoch with the best validation score; ends after
+      more than `patience` epochs without a better one.
+    - `last-best` (JacobiConv, patience 200): the last epoch with the best validation
+      score; ends after more than `patience` epochs without one as good.
+    - `lowest-loss` (GPR-GNN and BernNet, patience 200): the epoch with the lowest
+      validation loss; ends when that loss is above the mean of the `patience` ones
+      before it, from epoch `patience` + 2 on.
 
     Example:
       >>> TrainConfig(num_classes=5, lanes=4).patience
@@ -44,6 +55,7 @@ class TrainConfig:
     patience: int = 100
     lanes: int = 1  # runs side by side
     metric: Metric = "accuracy"
+    selection: Selection = "first-best"
     keeps_params: bool = False  # the best ones of every job in its results
 
     def __post_init__(self) -> None:
@@ -58,6 +70,11 @@ class TrainConfig:
                 raise ValueError(
                     f"{name} must be at least {least}, got {getattr(self, name)}."
                 )
+        if self.selection not in get_args(Selection):
+            raise ValueError(
+                f"selection must be one of {', '.join(get_args(Selection))}, got "
+                f"{self.selection!r}."
+            )
         if self.metric == "roc_auc" and self.num_classes != 2:
             raise ValueError(
                 f"metric must be 'accuracy' for {self.num_classes} classes, got "
@@ -124,6 +141,18 @@ class GridResult(NamedTuple):
     occupancy: Occupancy
 
 
+class Losses(NamedTuple):
+    """Validation losses that `lowest-loss` needs.
+
+    Example:
+      >>> Losses._fields
+      ('lowest', 'recent')
+    """
+
+    lowest: Float[Array, ""]
+    recent: Float[Array, " W"]  # the last ones, epoch e at e % W
+
+
 class TrainState(NamedTuple):
     """One run on its way.
 
@@ -137,6 +166,7 @@ class TrainState(NamedTuple):
     epoch: Int[Array, ""]  # updates so far
     since_best: Int[Array, ""]  # evaluations since the best one
     best: JobResults  # without the job axis
+    losses: Losses | None  # where the selection needs them
 
 
 def init_state(
@@ -163,6 +193,10 @@ def init_state(
     params = model_of(config).init(key, inputs, hparams, num_classes=num_classes)
     dtype = jax.tree.leaves(params)[0].dtype
     zero, none = jnp.zeros((), dtype), jnp.zeros((), jnp.int32)
+    losses = None
+    if train_config.selection == "lowest-loss":
+        window = max(train_config.patience, 1)
+        losses = Losses(jnp.full((), jnp.inf, dtype), jnp.zeros(window, dtype))
     return TrainState(
         params=params,
         moments=init_moments(params),
@@ -178,6 +212,7 @@ def init_state(
             is_finite=jnp.asarray(True),
             params=params if train_config.keeps_params else None,
         ),
+        losses=losses,
     )
 
 
@@ -337,7 +372,7 @@ def _judge(
     *,
     train_config: TrainConfig,
 ) -> tuple[TrainState, Bool[Array, ""]]:
-    """Score an epoch, keep the first best, and tell whether the run has ended."""
+    """Score an epoch, keep the best, and tell whether the run has ended."""
     is_binary = train_config.metric == "roc_auc"
     score_fn = _roc_auc_of_logits if is_binary else accuracy
     val_score = score_fn(logits, data.labels, data.val[job.split])
@@ -345,11 +380,24 @@ def _judge(
     val_loss = task_loss(logits, data.labels, data.val[job.split], is_binary=is_binary)
 
     is_scored = state.epoch > 0  # the start itself is not a candidate
-    is_better = is_scored & (val_score > state.best.val)
+    match train_config.selection:
+        case "first-best":
+            is_better = is_scored & (val_score > state.best.val)
+        case "last-best":
+            is_better = is_scored & (val_score >= state.best.val)
+        case "lowest-loss":
+            assert state.losses is not None
+            is_better = is_scored & (val_loss < state.losses.lowest)
     since_best = jnp.where(is_better | ~is_scored, 0, state.since_best + 1)
-    is_over = is_scored & (
-        (since_best > train_config.patience) | (state.epoch >= train_config.epochs)
-    )
+    losses, is_done = state.losses, since_best > train_config.patience
+    if losses is not None:
+        window = len(losses.recent)
+        is_done = (state.epoch > window + 1) & (val_loss > jnp.mean(losses.recent))
+        losses = Losses(
+            lowest=jnp.where(is_better, val_loss, losses.lowest),
+            recent=losses.recent.at[state.epoch % window].set(val_loss),
+        )
+    is_over = is_scored & (is_done | (state.epoch >= train_config.epochs))
     is_finite = jnp.isfinite(train_loss)
     last = state.best
     best = JobResults(
@@ -367,7 +415,9 @@ def _judge(
             lambda new, old: jnp.where(is_better, new, old), state.params, last.params
         ),
     )
-    new_state = state._replace(epoch=state.epoch + 1, since_best=since_best, best=best)
+    new_state = state._replace(
+        epoch=state.epoch + 1, since_best=since_best, best=best, losses=losses
+    )
     return new_state, is_over | ~is_finite
 
 

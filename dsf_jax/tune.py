@@ -26,7 +26,7 @@ from dsf_jax.grid import Progress, run_grid
 from dsf_jax.presets import preset, settings_from_json, settings_to_json
 from dsf_jax.settings import MODELS, HyperParams
 from dsf_jax.spaces import Space, complete, space_of
-from dsf_jax.splits import make_splits
+from dsf_jax.splits import has_seeds, make_splits
 from dsf_jax.train import Jobs, TrainData
 
 BATCH = 10  # trials that are asked for together
@@ -136,7 +136,7 @@ def tune(
     study = _open_study(storage, what)
     if num_finalists is None:
         num_finalists = max(FEWEST_FINALISTS, num_trials // TRIALS_PER_FINALIST)
-    num_masks = num_splits if split_kind == "fixed" else max(num_splits, 10)
+    num_masks = max(num_splits, 10) if has_seeds(split_kind) else num_splits
     splits = make_splits(dataset, kind=split_kind, num_splits=num_masks, seed=seed)
     data = prepare(dataset, splits, model=model)
     train_config = protocol(

@@ -10,10 +10,10 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 
 from dsf_jax import MODELS, Graph, HyperParams, init, make_inputs, region_of, regions
+from dsf_jax.diversity import curve_spread
 from dsf_jax.evaluation import dataset_inputs
 from dsf_jax.explain import (
     colours,
-    curve_spread,
     distance_correlation,
     embed,
     read_filters,

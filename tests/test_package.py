@@ -42,6 +42,7 @@ ORDER = [
     "dropout",
     "losses",
     "models",
+    "diversity",
     "baselines.network",
     "baselines.spectral",
     "baselines.attention",

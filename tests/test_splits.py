@@ -1,5 +1,8 @@
 """Split rules: class by class, against the published sizes, and what they refuse."""
 
+import hashlib
+from importlib import resources
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -147,6 +150,27 @@ def test_stack_holds_the_splits_of_consecutive_seeds(kind, rule):
         np.testing.assert_array_equal([mask[s] for mask in stacked], alone)
 
 
+@pytest.mark.data
+def test_the_split_of_the_authors_has_the_sizes_of_the_rule():
+    dataset = real_dataset("chameleon")
+    split = make_splits(dataset, kind="authors", num_splits=1)
+    sizes = [
+        np.bincount(dataset.labels[mask[0]], minlength=5).tolist() for mask in split
+    ]
+    assert sizes[0] == [273, 276, 271, 312, 232]
+    assert sizes[1] == [91, 92, 90, 104, 77]
+    assert np.sum(split, axis=0).tolist() == [[1] * dataset.graph.num_nodes]
+    rule = make_splits(dataset, num_splits=1)
+    ours = [np.bincount(dataset.labels[mask[0]], minlength=5).tolist() for mask in rule]
+    assert sizes == ours
+
+
+def test_the_split_of_the_authors_is_the_published_file():
+    content = resources.files("dsf_jax").joinpath("chameleon_split.npz").read_bytes()
+    digest = "2184f9600f21ee14909bde3ab8cde1d06ccdb4dfac2c3cabdbf0a038a6418873"
+    assert hashlib.sha256(content).hexdigest() == digest
+
+
 def fixed_dataset(num_splits):
     mask = np.arange(4) == np.arange(num_splits)[:, None]
     fixed = Split(mask, np.roll(mask, 1, axis=1), np.roll(mask, 2, axis=1))
@@ -165,6 +189,7 @@ def test_fixed_masks_are_those_of_the_file():
         (np.arange(9) % 2, {"kind": "random"}, "kind must be one of stratified"),
         (np.arange(9) % 2, {"num_splits": 0}, "num_splits must be at least 1, got 0"),
         (np.arange(9) % 2, {"kind": "fixed"}, "at most 0 for kind='fixed'"),
+        (fixed_dataset(3), {"kind": "authors"}, "at most 0 for kind='authors'"),
         (fixed_dataset(3), {"kind": "fixed", "num_splits": 4}, "at most 3 .* got 4"),
         (np.arange(9) % 2, {"kind": "sparse"}, "0 of each class train"),
     ],
@@ -185,4 +210,4 @@ def test_report_gives_ranges_and_missing_classes():
 
 
 def test_names_of_the_rules():
-    assert SPLIT_KINDS == ("stratified", "balanced", "sparse", "fixed")
+    assert SPLIT_KINDS == ("stratified", "balanced", "sparse", "fixed", "authors")

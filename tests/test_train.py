@@ -88,7 +88,7 @@ def naive_run(key, split, hparams, data, config, train_config):
     )
     params, moments = state.params, state.moments
     best = {"val": 0.0, "test": 0.0, "best_epoch": 0, "params": params}
-    waited, metric = 0, train_config.metric
+    waited, metric, val_losses = 0, train_config.metric, []
     val_mask, test_mask = (np.asarray(mask[split]) for mask in (data.val, data.test))
     for epoch in range(1, train_config.epochs + 1):
         params, moments, loss, logits = naive_step(
@@ -97,20 +97,30 @@ def naive_run(key, split, hparams, data, config, train_config):
             is_binary=metric == "roc_auc",
         )
         val = naive_score(logits, data.labels, val_mask, metric)
+        val_losses.append(naive_loss(logits, data.labels, val_mask, metric))
         if not np.isfinite(loss):
             return best | {"epochs_run": epoch, "is_finite": False}
-        if val > best["val"]:
+        is_better = {
+            "first-best": val > best["val"],
+            "last-best": val >= best["val"],
+            "lowest-loss": val_losses[-1] < min(val_losses[:-1], default=np.inf),
+        }
+        if is_better[train_config.selection]:
             test = naive_score(logits, data.labels, test_mask, metric)
             best = {"val": val, "test": test, "best_epoch": epoch, "params": params}
             waited = 0
         else:
             waited += 1
-            if waited > train_config.patience:
+        window = train_config.patience
+        if train_config.selection == "lowest-loss":
+            # as in GPR-GNN, whose epochs begin at 0
+            if epoch - 1 > window and val_losses[-1] > np.mean(
+                val_losses[-(window + 1) : -1]
+            ):
                 break
-    losses = {
-        "train_loss": loss,
-        "val_loss": naive_loss(logits, data.labels, val_mask, metric),
-    }
+        elif waited > window:
+            break
+    losses = {"train_loss": loss, "val_loss": val_losses[-1]}
     return best | losses | {"epochs_run": epoch, "is_finite": True}
 
 
@@ -147,6 +157,26 @@ def test_the_grid_equals_a_loop_of_plain_runs(name, problem):
         )
         assert_same(result.jobs, i, alone)
     assert len(set(result.jobs.epochs_run.tolist())) > 1  # lanes really were refilled
+
+
+@pytest.mark.parametrize("selection", ["last-best", "lowest-loss"])
+def test_rules_of_the_base_models_equal_a_plain_loop(selection, problem):
+    """Their own choice of an epoch and of the end, with lanes that are refilled."""
+    config = small("gpr")
+    train_config = settings_of(
+        lanes=2, epochs=60, patience=4, selection=selection, keeps_params=True
+    )
+    data = problem(config)
+    jobs = grid_jobs(HPARAMS, num_splits=3, num_seeds=2, seed=1)
+    result = run(jobs, data, config=config, train_config=train_config)
+    for i in range(6):
+        alone = naive_run(
+            jobs.key[i], jobs.split[i], HPARAMS, data, config, train_config
+        )
+        assert_same(result.jobs, i, alone)
+    assert np.all(result.jobs.epochs_run < 60)
+    ours = run(jobs, data, config=config, train_config=settings_of(lanes=2, epochs=60))
+    assert np.any(ours.jobs.best_epoch != result.jobs.best_epoch)
 
 
 @pytest.mark.slow

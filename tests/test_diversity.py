@@ -1,0 +1,93 @@
+"""How diverse filters are: against NumPy, and in the records of an evaluation."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dsf_jax import MODELS, HyperParams, init, make_inputs, node_positions, regions
+from dsf_jax.diversity import curve_spread, measure_diversity
+from dsf_jax.evaluation import dataset_inputs, evaluate
+from dsf_jax.explain import read_filters
+from dsf_jax.fit import fit
+from tests.graphs import GRAPHS
+
+FEW = {"num_splits": 2, "num_seeds": 2, "epochs": 6, "lanes": 2}
+
+
+def trained_like(name, **settings):
+    """Parameters as they start, with positions that differ from node to node."""
+    graph, config = GRAPHS["random"], MODELS[name]
+    hparams = HyperParams(**settings)
+    x_pos = 3 * jax.random.normal(jax.random.key(1), (2, graph.num_nodes, 32))
+    inputs = make_inputs(graph, jnp.eye(graph.num_nodes), x_pos, config)
+    params = init(jax.random.key(0), inputs, hparams, config=config, num_classes=3)
+    return params, inputs, hparams, config
+
+
+@pytest.mark.parametrize("name", ["dsf-gpr-r", "dsf-bern-i", "dsf-jacobi-r"])
+def test_spread_and_saturation_equal_naive(name):
+    params, inputs, hparams, config = trained_like(name, eta1=0.3, eta2=0.2)
+    found = measure_diversity(params, inputs, hparams, config=config)
+    curves = read_filters(params, inputs, hparams, config=config).curves
+    mean = curves.mean(axis=0)
+    expected = np.linalg.norm(curves - mean) / np.sqrt(len(curves))
+    np.testing.assert_allclose(found.spread, expected / np.linalg.norm(mean))
+    pos = np.asarray(node_positions(params, inputs, hparams, config=config))[1:]
+    np.testing.assert_allclose(found.saturated, np.mean(np.abs(pos) > 0.99))
+    assert found.spread > 0
+
+
+def test_sums_over_neighbours_saturate_and_their_means_do_not():
+    """Why the positions of Jacobi as released, on A + I, are cut off by tanh."""
+    params, inputs, hparams, config = trained_like("dsf-jacobi-r", eta1=0.1)
+    released = measure_diversity(params, inputs, hparams, config=config)
+    backbone = config.backbone._replace(pos_op="a_tilde")
+    config = dataclasses.replace(config, backbone=backbone)
+    graph = GRAPHS["random"]
+    inputs = make_inputs(graph, inputs.features, inputs.x_pos, config)
+    normalised = measure_diversity(params, inputs, hparams, config=config)
+    assert released.saturated > 0.3 > normalised.saturated
+
+
+def test_a_base_model_has_no_spread():
+    params, inputs, hparams, config = trained_like("bern")
+    found = measure_diversity(params, inputs, hparams, config=config)
+    assert found.spread < 1e-12
+    assert found.saturated == 0
+
+
+def test_an_evaluation_reports_the_spread_of_the_best_epoch():
+    dataset, model = regions(60), "dsf-gpr-r"
+    settings = HyperParams(f_p=4, lr=0.05, lr_pos=0.05)
+    record = evaluate(dataset, model, settings, spread=True, **FEW)
+    plain = evaluate(dataset, model, settings, **FEW)
+    assert np.shape(record["spread"]) == np.shape(record["saturated"]) == (2, 2)
+    assert record["test"] == plain["test"]
+    assert "spread" not in plain
+    config = MODELS[model]
+    inputs = dataset_inputs(dataset, config)
+    alone = fit(dataset, inputs, settings, config=config, epochs=6)
+    curves = read_filters(alone.params, inputs, settings, config=config).curves
+    np.testing.assert_allclose(
+        record["spread"][0][0], 100 * curve_spread(curves), rtol=1e-5
+    )
+
+
+def test_a_journal_keeps_the_spread(tmp_path):
+    dataset, settings = regions(60), HyperParams(f_p=4)
+    journal = tmp_path / "journal"
+    arguments = (dataset, "dsf-gpr-r", settings)
+    first = evaluate(*arguments, spread=True, journal=journal, **FEW)
+    again = evaluate(*arguments, spread=True, journal=journal, **FEW)
+    assert again["seconds"] == 0
+    assert again["spread"] == first["spread"]
+    with pytest.raises(ValueError, match="journal must be of the same runs"):
+        evaluate(*arguments, journal=journal, **FEW)
+
+
+def test_spread_of_a_baseline_is_refused():
+    with pytest.raises(ValueError, match="spread must be False for 'gcn', got True"):
+        evaluate(regions(60), "gcn", HyperParams(), spread=True, **FEW)
