@@ -20,14 +20,14 @@ from typing import Any, NamedTuple
 
 import jax
 from common import note, print_case
-from table2 import BASES, I_MODELS, R_MODELS, ROOT, UNFINISHED, append_row, read_rows
+from table2 import BASES, I_MODELS, R_MODELS, UNFINISHED, append_row, read_rows
+from table2 import PUBLISHED as RECORDS
 
 from dsf_jax.catalog import load_dataset
 from dsf_jax.evaluation import evaluate
 from dsf_jax.grid import use_all_cores
 from dsf_jax.presets import preset, published
 
-RECORDS = ROOT / "benchmarks" / "results" / "published.jsonl"
 DATASETS = ("texas", "cornell", "chameleon", "cora", "citeseer")
 # how the authors of a base model chose an epoch, and ended a run
 OWN_RULES: dict[str, dict[str, Any]] = {

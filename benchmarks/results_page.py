@@ -1,53 +1,44 @@
 """`docs/results.md` from records: our mean beside the paper's, gains, ablations.
 
-A pure function from the records of `table2.py` and the printed values of the paper
-(`results/paper.jsonl`) to the text of the page; `table2.py --render` writes it.
+A pure function from the records of `table2.py` and its neighbours, and the printed
+values of the paper (`results/paper.jsonl`), to the text of the page; `table2.py
+--render` writes it.
 """
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-import numpy as np
-from jaxtyping import Float
+from results_checks import (
+    authors_split,
+    chosen_rows,
+    published_bases,
+    scalings,
+    spread_of,
+    with_spreads,
+)
+from results_format import (
+    BASES,
+    DATASETS,
+    TITLES,
+    Key,
+    Row,
+    by_key,
+    difference,
+    half_over_splits,
+    is_separated,
+    mark_over_runs,
+    mark_over_splits,
+    marks,
+    printed,
+    same_runs,
+    summary,
+    table,
+    value,
+)
 
-from dsf_jax.evaluation import finite_scores
-from dsf_jax.intervals import interval, paired_difference
-
-TITLES = {
-    "gcn": "GCN",
-    "gat": "GAT",
-    "cheb": "ChebNet",
-    "appnp": "APPNP",
-    "gnn-lf": "GNN-LF",
-    "gnn-hf": "GNN-HF",
-    "fagcn": "FAGCN",
-    "pa-gnn": "PA-GNN (our reading)",
-    "gpr": "GPR-GNN",
-    "dsf-gpr-i": "DSF-GPR-I",
-    "dsf-gpr-r": "DSF-GPR-R",
-    "bern": "BernNet",
-    "dsf-bern-i": "DSF-Bern-I",
-    "dsf-bern-r": "DSF-Bern-R",
-    "jacobi": "JacobiConv",
-    "dsf-jacobi-i": "DSF-Jacobi-I",
-    "dsf-jacobi-r": "DSF-Jacobi-R",
-}
-DATASETS = {
-    "texas": "Texas",
-    "wisconsin": "Wisconsin",
-    "cornell": "Cornell",
-    "chameleon": "Chameleon",
-    "cora": "Cora",
-    "citeseer": "Citeseer",
-}
-BASES = ("gpr", "bern", "jacobi")
 AS_RUN = "as the authors ran it"
 PARTS = {"ipe": "IPE", "lgwd": "LGWD", "orth": "L_Orth"}
-
-Row = Mapping[str, Any]
-Key = tuple[str, str, str]
 
 INTRODUCTION = """\
 # Results
@@ -60,13 +51,20 @@ interval over the runs. Protocol, searches and what did not reproduce:
 
 - **± over splits**: the same with each split as one observation: how well the mean over
   all splits is known. Ten other splits would give another mean.
-- **difference**: our mean less the paper's. `=` where the intervals overlap, `+` or `-`
-  where they are separated: the means differ by more than both half-intervals together.
+- **difference**: our mean less the paper's, with two marks, `=`, `+` or `-`. The first
+  is the fair one: the authors' splits are not ours, so both means differ by their
+  splits. It asks whether the difference is more than √(w² + w²), w our half-interval
+  over splits; the same is assumed on their side, which prints none. The second asks
+  whether the intervals over the runs are apart, as if the splits were the same.
+- **spread**: how much the filters g_i of the nodes differ, in % of the shared one: the
+  median of the runs, and their range. Below 1 % all nodes have the same filter,
+  whatever the model could do. **saturated**: entries of the positions beyond ±0.99,
+  in %, where tanh is flat.
 - **gain**: one model less another, run by run on the same splits and seeds; ± is half
   of the 95 % interval over the means of the splits. **Bold** where the intervals of
   the two models are separated.
-- PA-GNN has no mean in the paper. Of its other graphs Squirrel, Twitch-DE, Pubmed,
-  Computers and Photo have not been run.
+- PA-GNN has no mean in the paper. Of its other graphs Twitch-DE, Pubmed, Computers and
+  Photo have not been run.
 """
 
 OPEN_CHOICES = """\
@@ -80,61 +78,30 @@ ones where it says so, not tuned again unless it says so; the last column as gai
 
 
 def render(
-    records: Iterable[Row], paper: Iterable[Row], choices: Iterable[Row] = ()
+    records: Iterable[Row],
+    paper: Iterable[Row],
+    choices: Iterable[Row] = (),
+    published: Iterable[Row] = (),
+    spreads: Iterable[Row] = (),
 ) -> str:
     """The page."""
-    ours, theirs = _by_key(records), _by_key(paper)
+    records, published = list(records), list(published)
+    ours, theirs = by_key(chosen_rows(records)), by_key(paper)
+    ours = with_spreads(ours, by_key(spreads))
     parts = [
         INTRODUCTION,
         _overview(ours, theirs),
         _table_2(ours, theirs),
         _gains(ours, theirs),
+        published_bases(ours, theirs, published),
+        authors_split(theirs, published),
+        scalings(records, theirs),
         _rivals(ours),
         _ablations(ours, theirs),
         _sparse(ours, theirs),
         _choices(list(choices), ours),
     ]
     return "\n".join(part for part in parts if part)
-
-
-def is_separated(one: Row, other: Row) -> bool:
-    """Whether the 95 % intervals of two means do not overlap."""
-    return abs(one["mean"] - other["mean"]) > one["ci95"] + other["ci95"]
-
-
-def compare(ours: Row, theirs: Row) -> str:
-    """Our mean less the paper's, and whether that is more than both intervals."""
-    return f"{ours['mean'] - theirs['mean']:+z.2f} `{_mark(ours, theirs)}`"
-
-
-def _mark(ours: Row, theirs: Row) -> str:
-    if not is_separated(ours, theirs):
-        return "="
-    return "+" if ours["mean"] > theirs["mean"] else "-"
-
-
-def _by_key(rows: Iterable[Row]) -> dict[Key, Row]:
-    return {
-        (row["dataset"], row["model"], row["split_kind"]): row
-        for row in rows
-        if "scaling" not in row
-    }
-
-
-def _value(row: Row) -> str:
-    return f"{row['mean']:.2f} ± {row['ci95']:.2f}"
-
-
-def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    header = list(header)
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-
-def _printed(theirs: dict[Key, Row], key: Key) -> Row | None:
-    """What the paper prints there, if it is a mean; of PA-GNN it prints gains."""
-    row = theirs.get(key)
-    return row if row is not None and "mean" in row else None
 
 
 def _overview(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
@@ -146,10 +113,10 @@ def _overview(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
         max((ours[key]["mean"] for key in column if key in ours), default=None)
         for column in zip(*keys, strict=True)
     ]
-    marks = {
-        key: _mark(ours[key], printed)
+    compared = {
+        key: row
         for key in itertools.chain.from_iterable(keys)
-        if key in ours and (printed := _printed(theirs, key)) is not None
+        if key in ours and (row := printed(theirs, key)) is not None
     }
 
     def cell(key: Key, highest: float | None) -> str:
@@ -157,24 +124,22 @@ def _overview(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
             return ""
         mean = ours[key]["mean"]
         text = f"**{mean:.1f}**" if mean == highest else f"{mean:.1f}"
-        return f"{text} `{marks[key]}`" if key in marks else text
+        return f"{text} {marks(ours[key], compared[key])}" if key in compared else text
 
     rows = [
         [name, *map(cell, line, best)]
         for name, line in zip(TITLES.values(), keys, strict=True)
         if any(key in ours for key in line)
     ]
-    counts = Counter(marks.values())
-    agree = [key for key, mark in marks.items() if mark == "="]
-    few = sum(np.size(ours[key]["test"]) < 100 for key in agree)
-    count = (
-        f"{len(agree)} of {len(marks)} cells agree with the paper, "
-        f"{counts['+']} are above and {counts['-']} below it by more than both "
-        "intervals."
-    )
-    if few:
-        count += f" Of those that agree {few} have 10 runs, and wide intervals."
-    return f"## Overview\n\n{count}\n\n{_table(('model', *DATASETS.values()), rows)}"
+    lines = []
+    for name, mark in (("splits", mark_over_splits), ("runs", mark_over_runs)):
+        counts = Counter(mark(ours[key], row) for key, row in compared.items())
+        lines.append(
+            f"- By the intervals over {name} {counts['=']} of {len(compared)} cells "
+            f"agree with the paper, {counts['+']} are above and {counts['-']} below it."
+        )
+    count = "\n".join(lines)
+    return f"## Overview\n\n{count}\n\n{table(('model', *DATASETS.values()), rows)}"
 
 
 def _table_2(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
@@ -185,14 +150,14 @@ def _table_2(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
             key = dataset, model, "stratified"
             if key not in ours:
                 continue
-            mine, printed = ours[key], _printed(theirs, key)
+            mine, theirs_row = ours[key], printed(theirs, key)
             rows.append(
                 [
                     name,
-                    _value(mine),
-                    f"{interval(finite_scores(mine), 'clustered').half:.2f}",
-                    _value(printed) if printed else "",
-                    compare(mine, printed) if printed else "",
+                    value(mine),
+                    f"{half_over_splits(mine):.2f}",
+                    value(theirs_row) if theirs_row else "",
+                    _compare(mine, theirs_row) if theirs_row else "",
                     _count_runs(mine),
                     mine["settings_source"].partition(",")[0],
                 ]
@@ -202,8 +167,13 @@ def _table_2(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
                 *("model", "ours", "± over splits", "paper", "difference"),
                 *("runs", "settings"),
             )
-            sections.append(f"## {title}\n\n" + _table(header, rows))
+            sections.append(f"## {title}\n\n" + table(header, rows))
     return "\n".join(sections)
+
+
+def _compare(ours: Row, theirs: Row) -> str:
+    """Our mean less the paper's, and both marks."""
+    return f"{ours['mean'] - theirs['mean']:+z.2f} {marks(ours, theirs)}"
 
 
 def _count_runs(record: Row) -> str:
@@ -216,26 +186,7 @@ def _gain(ours: dict[Key, Row], key: Key, base: str) -> str:
     """Gain of a model over another one, if there are the same runs of both."""
     dataset, model, split_kind = key
     row, base_row = ours.get(key), ours.get((dataset, base, split_kind))
-    return "" if row is None or base_row is None else _difference(row, base_row)
-
-
-def _difference(row: Row, other: Row) -> str:
-    scores, others = _same_runs(row, other), _same_runs(other, row)
-    gain = paired_difference(scores, others, "clustered")
-    text = f"{gain.mean:+z.2f} ± {gain.half:.2f}"
-    is_apart = is_separated(_summary(scores), _summary(others))
-    return f"**{text}**" if is_apart else text
-
-
-def _same_runs(row: Row, other: Row) -> Float[np.ndarray, "S R"]:
-    """Scores of the seeds that another row has as well: the first ones."""
-    scores = finite_scores(row)
-    return scores[:, : finite_scores(other).shape[1]]
-
-
-def _summary(scores: Float[np.ndarray, "S R"]) -> Row:
-    ours = interval(scores)
-    return {"mean": ours.mean, "ci95": ours.half}
+    return "" if row is None or base_row is None else difference(row, base_row)
 
 
 def _printed_gain(theirs: dict[Key, Row], key: Key, base: str) -> str:
@@ -260,7 +211,10 @@ def _gains(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
             if not mine:
                 continue
             names = f"{TITLES[model]} over {TITLES[base]}"
-            rows.append([names, title, mine, _printed_gain(theirs, key, base)])
+            rows.append(
+                [names, title, mine, _printed_gain(theirs, key, base)]
+                + spread_of(ours[key])
+            )
             both.append(title)
             if mine.startswith("**"):
                 (losses if mine.startswith("**-") else wins).append(title)
@@ -272,9 +226,12 @@ def _gains(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
             )
     if not rows:
         return ""
-    header = ("models", "graph", "our gain", "the paper's")
+    header = (
+        *("models", "graph", "our gain", "the paper's"),
+        *("spread, %", "saturated, %"),
+    )
     count = "\n".join(lines)
-    return f"## Gain of diverse filters\n\n{count}\n\n{_table(header, rows)}"
+    return f"## Gain of diverse filters\n\n{count}\n\n{table(header, rows)}"
 
 
 def _named(titles: list[str]) -> str:
@@ -317,7 +274,7 @@ def _ablations(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
                     [
                         f"without {name}",
                         title,
-                        _value(ours[key]),
+                        value(ours[key]),
                         _gain(ours, key, "dsf-gpr-r"),
                         _gain(ours, key, "gpr"),
                         _printed_gain(theirs, key, "gpr"),
@@ -328,7 +285,7 @@ def _ablations(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
         "## Ablations\n\nWith the settings of DSF-GPR-R, not tuned again. The paper "
         "prints the last column for IPE only.\n\n"
     )
-    return text + _table(header, rows) if rows else ""
+    return text + table(header, rows) if rows else ""
 
 
 def _sparse(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
@@ -336,17 +293,18 @@ def _sparse(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
     for (dataset, model, split_kind), mine in ours.items():
         if split_kind == "sparse":
             key = dataset, model, split_kind
-            printed = theirs[key]
+            theirs_row = theirs[key]
             gain = _gain(ours, key, "gpr") if model != "gpr" else ""
             rows.append(
                 [
                     f"{TITLES[model]}, {DATASETS[dataset]}",
-                    *(_value(mine), _value(printed), compare(mine, printed), gain),
+                    *(value(mine), value(theirs_row)),
+                    *(_compare(mine, theirs_row), gain),
                 ]
             )
     header = ("model, graph", "ours", "paper", "difference", "gain")
     title = "## Sparse splits (2.5 / 2.5 / 95 %)\n\n"
-    return title + _table(header, rows) if rows else ""
+    return title + table(header, rows) if rows else ""
 
 
 def _choices(rows: list[Row], ours: dict[Key, Row]) -> str:
@@ -369,13 +327,13 @@ def _choices(rows: list[Row], ours: dict[Key, Row]) -> str:
             [
                 f"{TITLES[model]}, {DATASETS[dataset]}: {row['text']}"
                 + (" (published settings)" if is_published else ""),
-                _value(_summary(_same_runs(row, reference))),
-                _value(_summary(_same_runs(reference, row))),
-                _difference(row, reference),
+                value(summary(same_runs(row, reference))),
+                value(summary(same_runs(reference, row))),
+                difference(row, reference),
             ]
         )
     header = ("choice", "with it", "without it", "difference")
-    return OPEN_CHOICES + _table(header, lines) if lines else ""
+    return OPEN_CHOICES + table(header, lines) if lines else ""
 
 
 def _by_settings(row: Row) -> tuple[str, str, str]:

@@ -14,14 +14,13 @@ import argparse
 import jax
 from common import note, print_case
 from table2 import RECORDS as TABLE_2
-from table2 import ROOT, UNFINISHED, append_row, read_rows, row_key
+from table2 import SPREADS as RECORDS
+from table2 import UNFINISHED, append_row, read_rows, row_key
 
 from dsf_jax.catalog import load_dataset
 from dsf_jax.evaluation import evaluate
 from dsf_jax.grid import use_all_cores
 from dsf_jax.presets import settings_from_json
-
-RECORDS = ROOT / "benchmarks" / "results" / "spreads.jsonl"
 
 
 def main() -> None:

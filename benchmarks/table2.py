@@ -34,6 +34,8 @@ TUNED = ROOT / "dsf_jax" / "tuned.jsonl"
 RECORDS = ROOT / "benchmarks" / "results" / "table2.jsonl"
 PAPER = ROOT / "benchmarks" / "results" / "paper.jsonl"
 CHOICES = ROOT / "benchmarks" / "results" / "choices.jsonl"
+PUBLISHED = ROOT / "benchmarks" / "results" / "published.jsonl"
+SPREADS = ROOT / "benchmarks" / "results" / "spreads.jsonl"
 UNFINISHED = ROOT / "benchmarks" / "results" / "unfinished"
 PAGE = ROOT / "docs" / "results.md"
 
@@ -257,7 +259,8 @@ def _show_runs(progress: Progress) -> None:
 
 def write_page() -> None:
     """Render the records."""
-    page = render(read_rows(RECORDS), read_rows(PAPER), read_rows(CHOICES))
+    files = (RECORDS, PAPER, CHOICES, PUBLISHED, SPREADS)
+    page = render(*map(read_rows, files))
     PAGE.write_text(page, encoding="utf-8")
 
 

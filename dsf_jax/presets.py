@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
+from dsf_jax.catalog import CATALOG
 from dsf_jax.positional import KINDS
 from dsf_jax.settings import GAMMA_INITS, MODELS, BaselineConfig, HyperParams
 
@@ -70,8 +71,13 @@ def published(dataset: str, model: str) -> Preset | None:
 
 
 def _rows(file: str, dataset: str, model: str) -> list[dict[str, Any]]:
+    """Rows for the features as `load_dataset` scales them."""
+    default = CATALOG[dataset].scaling if dataset in CATALOG else ""
     return [
-        row for row in _read(file) if (row["dataset"], row["model"]) == (dataset, model)
+        row
+        for row in _read(file)
+        if (row["dataset"], row["model"]) == (dataset, model)
+        and row.get("scaling", default) == default
     ]
 
 

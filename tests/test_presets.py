@@ -35,7 +35,8 @@ def test_shipped_settings_are_complete_and_unique(file):
         for field, value in settings_to_json(hparams).items():
             text = str(value).lower() if isinstance(value, bool) else str(value)
             assert parse_setting(f"{field}={text}")[0] == field
-        seen.add((row["dataset"], row["model"], row.get("split_kind")))
+        kinds = row.get("split_kind"), row.get("scaling")
+        seen.add((row["dataset"], row["model"], *kinds))
     assert len(seen) == len(rows(file))
 
 
@@ -56,6 +57,21 @@ def test_published_settings_of_chameleon():
         **{"a": 0.0, "b": 0.5, "rho_scale": 1.0, "sole": True},
     }
     assert row["settings"] == expected
+
+
+def test_settings_tuned_for_another_scaling_are_not_taken(monkeypatch):
+    row = {"dataset": "chameleon", "model": "gpr", "split_kind": "stratified"}
+    other = {"settings": {"lr": 0.5}, "scaling": "raw", "source": "a search"}
+    own = {"settings": {"lr": 0.25}, "scaling": "rows", "source": "a search"}
+    found = {"tuned": [row | other, row | own], "published": []}
+    monkeypatch.setattr("dsf_jax.presets._read", found.get)
+    assert preset("chameleon", "gpr").hparams.lr == 0.25
+    found["tuned"].pop()
+    assert preset("chameleon", "gpr").source == "defaults of the library"
+
+
+def test_the_split_of_the_authors_has_the_settings_of_its_rule():
+    assert preset("texas", "gpr", "authors") == preset("texas", "gpr", "stratified")
 
 
 def test_tuned_settings_for_their_split_rule_come_first_and_the_source_says_so():
