@@ -91,6 +91,10 @@ def explain(
             seed=seed,
         )
     typer.echo(json.dumps(numbers, indent=1, ensure_ascii=False))
+    if not numbers["is_diverse"] and config.variant != "base":
+        warning = report.warn_of_spread(numbers["curve_spread"])
+        hint = "docs/results.md lists models and graphs with a larger spread."
+        typer.echo(f"warning: {warning} {hint}", err=True)
     typer.echo(f"open {out / 'index.html'}")
 
 

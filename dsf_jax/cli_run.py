@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -107,6 +108,13 @@ def evaluate(
             autocompletion=lambda: list(METHODS),
         ),
     ] = "student-t",
+    spread: Annotated[
+        bool,
+        typer.Option(
+            "--spread",
+            help="Report how much the filters of the nodes differ, too.",
+        ),
+    ] = False,
     journal: Annotated[
         Path | None,
         typer.Option(
@@ -152,6 +160,7 @@ def evaluate(
                 epochs=epochs or (200 if is_default else 1000),
                 patience=(50 if is_default else 100) if patience is None else patience,
                 lanes=_parse_lanes(lanes),
+                spread=spread,
                 journal=journal,
             )
             for name, settings in zip(names, chosen, strict=True)
@@ -276,7 +285,9 @@ def _print_records(records: list[dict[str, Any]], dataset: Dataset) -> None:
     metric = {"accuracy": "accuracy", "roc_auc": "ROC-AUC"}[dataset.metric]
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column("model", no_wrap=True)
-    for title in (f"test {metric} %", "runs", "seconds", "compiling", "lanes busy"):
+    has_spread = "spread" in records[0]
+    titles = ["runs", "seconds", "compiling", "lanes busy"] + ["spread %"] * has_spread
+    for title in (f"test {metric} %", *titles):
         table.add_column(title, justify="right", no_wrap=True)
     for record in records:
         runs = sum(map(len, record["test"]))
@@ -287,11 +298,18 @@ def _print_records(records: list[dict[str, Any]], dataset: Dataset) -> None:
             f"{record['seconds']:.1f}",
             f"{record['compile_seconds']:.1f}",
             f"{record['lanes']}, {record['occupancy']:.0%}",
+            *([f"{np.nanmedian(record['spread']):.2g}"] if has_spread else []),
         )
     console.print(f"{dataset.name}: {records[0]['splits']}", soft_wrap=True)
     console.print(table)
     method = records[0]["interval"]
     console.print(f"± is half of the 95 % interval of the mean ({method}).")
+    if has_spread:
+        console.print(
+            "spread: how much the filters of the nodes differ, in % of the shared "
+            "one, median of the runs; below 1 all nodes filter alike.",
+            soft_wrap=True,
+        )
     for record in records[1:]:
         scores = finite_scores(record), finite_scores(records[0])
         gain = paired_difference(*scores, method)

@@ -20,6 +20,7 @@ from dsf_jax.params import Inputs, Params
 from dsf_jax.settings import HyperParams, ModelConfig
 
 METHODS = ("tsne", "pca")
+FULL_COLOUR = 0.1  # spread of the filters from which on maps have full colours
 
 # An embedding becomes a colour in the plane of equal lightness of OKLab.
 _LIGHTNESS, _CHROMA = 0.72, 0.15
@@ -190,14 +191,19 @@ def embed(
     return tsne.fit_transform(centred).astype(np.float64)
 
 
-def colours(points: Float[np.ndarray, "N 2"]) -> Float[np.ndarray, "N 3"]:
+def colours(
+    points: Float[np.ndarray, "N 2"], *, spread: float = FULL_COLOUR
+) -> Float[np.ndarray, "N 3"]:
     """A colour for every point of an embedding: near points have alike colours.
 
     The plane, cut at its 1 % and 99 % quantiles, is laid on the colours of equal
-    lightness of OKLab; the middle is grey.
+    lightness of OKLab; the middle is grey. An embedding shows the smallest differences
+    as large as any, so the colours fade with the spread of the filters: at
+    `FULL_COLOUR` and more they are full, and noise is grey.
 
     Args:
       points: from `embed`.
+      spread: of the filters, from `dsf_jax.diversity.curve_spread`.
 
     Returns:
       Red, green and blue in [0, 1].
@@ -209,7 +215,8 @@ def colours(points: Float[np.ndarray, "N 2"]) -> Float[np.ndarray, "N 3"]:
     low, high = np.quantile(points, [0.01, 0.99], axis=0)
     width = np.where(high > low, high - low, 1.0)
     unit = np.clip((points - low) / width, 0, 1) - np.where(high > low, 0.5, 0.0)
-    lab = np.column_stack([np.full(len(points), _LIGHTNESS), 2 * _CHROMA * unit])
+    chroma = 2 * _CHROMA * min(spread / FULL_COLOUR, 1.0)
+    lab = np.column_stack([np.full(len(points), _LIGHTNESS), chroma * unit])
     linear = np.clip((lab @ _TO_LMS.T) ** 3 @ _TO_RGB.T, 0, 1)
     curved = 1.055 * linear ** (1 / 2.4) - 0.055
     return np.where(linear <= 0.0031308, 12.92 * linear, curved).clip(0, 1)

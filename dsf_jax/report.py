@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from dsf_jax.bases import Basis
 from dsf_jax.datasets import Dataset
-from dsf_jax.diversity import curve_spread
+from dsf_jax.diversity import LEAST_SPREAD, curve_spread
 from dsf_jax.explain import (
     Filters,
     colours,
@@ -113,7 +113,7 @@ def write_report(
       locality: from `measure_locality`.
       title: of the page.
       scores: of the model, kept in the numbers.
-      count: number of representatives.
+      count: number of representatives; one is drawn where all nodes filter alike.
       method: of the map, `tsne` or `pca`.
       node: the node that the page shows first.
       seed: of clusters and maps.
@@ -132,12 +132,14 @@ def write_report(
     """
     graph, folder = dataset.graph, Path(folder)
     check_node(node, graph.num_nodes)
-    groups = representatives(filters.beta, count=count, seed=seed)
+    spread = float(curve_spread(filters.curves))
+    is_diverse = spread >= LEAST_SPREAD
+    groups = representatives(filters.beta, count=count if is_diverse else 1, seed=seed)
     found = communities(graph, seed=seed)
     points = place_nodes(graph, seed=seed)
-    rgb = colours(embed(filters.beta, method=method, seed=seed))
+    rgb = colours(embed(filters.beta, method=method, seed=seed), spread=spread)
     _write_figures(folder, dataset, filters, groups, basis, locality, points, rgb)
-    numbers = _numbers(dataset, filters, locality, found, scores)
+    numbers = _numbers(dataset, filters, spread, locality, found, scores)
     page = make_page(
         graph,
         filters,
@@ -200,34 +202,54 @@ def _write_figures(
 def _numbers(
     dataset: Dataset,
     filters: Filters,
+    spread: float,
     locality: Locality,
     found: np.ndarray,
     scores: dict[str, float],
 ) -> dict[str, Any]:
     num_communities = int(found.max()) + 1
-    spread = locality.spread
+    ratios = locality.spread
     return {
         "dataset": dataset.name,
         "nodes": dataset.graph.num_nodes,
         "edges": dataset.graph.num_edges,
         **scores,
-        "curve_spread": float(curve_spread(filters.curves)),
+        "curve_spread": spread,
+        "is_diverse": spread >= LEAST_SPREAD,
         "communities": num_communities,
         "variance_share": variance_share(filters.beta, found),
         "variance_share_by_chance": (num_communities - 1)
         / max(dataset.graph.num_nodes - 1, 1),
         "distance_correlation": distance_correlation(dataset.graph, filters.beta),
         "frequencies": list(locality.ratios),
-        "ratio_spread": None if spread is None else spread._asdict(),
+        "ratio_spread": None if ratios is None else ratios._asdict(),
     }
 
 
 def _summary(numbers: dict[str, Any]) -> str:
+    size = f"{numbers['nodes']:,} nodes, {numbers['edges']:,} edges."
+    if not numbers["is_diverse"]:
+        return f"{size} {warn_of_spread(numbers['curve_spread'])}"
     spread, share = numbers["curve_spread"], numbers["variance_share"]
     return (
-        f"{numbers['nodes']:,} nodes, {numbers['edges']:,} edges. Filters of the nodes "
-        f"differ by {spread:.1%} of the shared one; {share:.0%} of the variance of "
-        f"their weights lies between its {numbers['communities']} communities."
+        f"{size} Filters of the nodes differ by {spread:.1%} of the shared one; "
+        f"{share:.0%} of the variance of their weights lies between its "
+        f"{numbers['communities']} communities."
+    )
+
+
+def warn_of_spread(spread: float) -> str:
+    """What to say of filters that do not differ.
+
+    Example:
+      >>> warn_of_spread(0.0002)
+      'The filters are not diverse: they differ by 0.02 % of the shared one, so all
+      nodes have one and the same curve, and colours are left grey.'
+    """
+    return (
+        f"The filters are not diverse: they differ by {100 * spread:.2g} % of the "
+        "shared one, so all nodes have one and the same curve, and colours are left "
+        "grey."
     )
 
 

@@ -161,6 +161,18 @@ def test_every_baseline_trains(small_regions, tmp_path, model):
     assert np.max(record["train_loss"]) < 0.8 * np.log(2)  # log 2: two classes, a guess
 
 
+def test_evaluate_reports_the_spread(small_regions, tmp_path):
+    out = tmp_path / "record.json"
+    result = run("evaluate", "--model", "dsf-gpr-r", "--spread", *FEW, "--json", out)
+    assert result.exit_code == 0, result.output
+    spreads = np.asarray(json.loads(out.read_text())["spread"])
+    assert "spread %" in result.stdout
+    assert f"{np.median(spreads):.2g}" in result.stdout.splitlines()[2]
+    result = run("evaluate", "--model", "gcn", "--spread", *FEW)
+    assert result.exit_code == 2
+    assert "spread must be False for 'gcn', got True" in result.stderr
+
+
 def test_evaluate_writes_the_record_of_a_single_model(small_regions, tmp_path):
     out = tmp_path / "record.json"
     settings = ("--set", "lr=0.2", "--set", "gamma_init=nppr", "--set", "sole=true")

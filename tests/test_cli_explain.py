@@ -21,10 +21,14 @@ def run(*arguments):
     return CliRunner().invoke(app, ["explain", *map(str, arguments)])
 
 
-def write_params(path, dataset):
+def write_params(path, dataset, *, scale=1.0):
+    """Parameters as they start, the weights of the heads times `scale`."""
     config, hparams = MODELS["dsf-bern-r"], HyperParams()
     inputs, key = dataset_inputs(dataset, config), jax.random.key(0)
     params = init(key, inputs, hparams, config=config, num_classes=2)
+    heads = params.position.heads
+    heads = heads._replace(w=scale * heads.w)
+    params = params._replace(position=params.position._replace(heads=heads))
     save_params(path, params, hparams, dataset, config=config, scores={"test": 0.5})
 
 
@@ -45,6 +49,23 @@ def explained(tmp_path_factory):
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setattr("dsf_jax.cli_explain.load_dataset", lambda _: regions(90))
+
+
+@pytest.mark.parametrize("scale", [0.01, 30.0])
+def test_filters_that_do_not_differ_are_told(scale, small, tmp_path, monkeypatch):
+    monkeypatch.setenv("DSF_JAX_CACHE", str(tmp_path / "cache"))
+    write_params(tmp_path / "x", regions(90), scale=scale)
+    result = run("--params", tmp_path / "x", "--method", "pca", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    numbers = json.loads((tmp_path / "numbers.json").read_text("utf-8"))
+    curves = (tmp_path / "curves.svg").read_text("utf-8")
+    page = (tmp_path / "index.html").read_text("utf-8")
+    is_diverse = scale > 1
+    assert numbers["is_diverse"] == is_diverse == (numbers["curve_spread"] >= 0.01)
+    assert ("warning: The filters are not diverse" in result.stderr) != is_diverse
+    assert ("The filters are not diverse" in page) != is_diverse
+    # one curve for all nodes, or five: each is named in a comment of its text
+    assert curves.count("nodes -->") == (6 if is_diverse else 2)
 
 
 def test_all_files_are_written(explained):

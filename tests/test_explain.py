@@ -101,6 +101,18 @@ def test_few_nodes_are_embedded():
     assert embed(np.asarray([[1.0, 2.0, 4.0]])).shape == (3, 2)
 
 
+def test_colours_fade_with_the_spread(rng):
+    points = rng.normal(size=(50, 2))
+
+    def saturation(spread):
+        rgb = colours(points, spread=spread)
+        return (rgb.max(axis=1) - rgb.min(axis=1)).max()
+
+    assert saturation(0.0) < 1e-6
+    assert saturation(0.001) < 0.01
+    assert saturation(0.05) < saturation(0.1) == saturation(0.5)
+
+
 def test_near_points_have_alike_colours(rng):
     points = rng.uniform(size=(200, 2))
     rgb = colours(points)
