@@ -28,19 +28,19 @@ from table2 import (
 )
 from table2 import CHOICES as RECORDS
 
-from dsf_jax.catalog import load_dataset
-from dsf_jax.evaluation import evaluate
-from dsf_jax.grid import use_all_cores
-from dsf_jax.presets import preset, settings_from_json
-from dsf_jax.settings import (
+from dsf_jax.data.catalog import load_dataset
+from dsf_jax.engine.grid import use_all_cores
+from dsf_jax.experiments.evaluation import evaluate
+from dsf_jax.experiments.presets import preset, settings_from_json
+from dsf_jax.experiments.search import tune
+from dsf_jax.experiments.spaces import Space, space_of
+from dsf_jax.models.settings import (
     BACKBONES,
     CLASSICAL_JACOBI,
     GAMMA_INITS,
     MODELS,
     HyperParams,
 )
-from dsf_jax.spaces import Space, space_of
-from dsf_jax.tune import tune
 
 
 class Choice(NamedTuple):

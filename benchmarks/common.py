@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dsf_jax.presets import preset, published
-from dsf_jax.settings import HyperParams
+from dsf_jax.experiments.presets import preset, published
+from dsf_jax.models.settings import HyperParams
 
 
 def comparable_settings(dataset: str, model: str) -> HyperParams:

@@ -22,7 +22,7 @@ import numpy as np
 from common import print_case, print_environment
 
 from dsf_jax import MODELS, Graph, HyperParams, a_tilde, apply, init, make_inputs
-from dsf_jax.correlation import BLOCK_ROWS
+from dsf_jax.ops.correlation import BLOCK_ROWS
 
 ORDER, WIDTH, COLUMNS, CLASSES, FEATURES = 10, 64, 32, 5, 100
 

@@ -38,8 +38,8 @@ from dsf_jax import (
     make_inputs,
     make_splits,
 )
-from dsf_jax.evaluation import prepare
-from dsf_jax.grid import choose_lanes, run_grid, use_all_cores
+from dsf_jax.engine.grid import choose_lanes, run_grid, use_all_cores
+from dsf_jax.experiments.evaluation import prepare
 from dsf_jax.train import TrainConfig, TrainData, grid_jobs, run_jobs
 
 REPEATS = 5

@@ -14,13 +14,13 @@ import numpy as np
 from common import note, print_case, print_environment
 
 from dsf_jax import MODELS, Dataset, load_dataset, monomial, response
-from dsf_jax.baselines import filter_weights
-from dsf_jax.evaluation import dataset_inputs
-from dsf_jax.explain import read_filters
-from dsf_jax.fit import fit
-from dsf_jax.plots import draw_responses, save_figure
-from dsf_jax.presets import preset
-from dsf_jax.settings import BaselineConfig, ModelConfig
+from dsf_jax.experiments.evaluation import dataset_inputs
+from dsf_jax.experiments.fitting import fit
+from dsf_jax.experiments.presets import preset
+from dsf_jax.explain.plots import draw_responses, save_figure
+from dsf_jax.explain.reading import read_filters
+from dsf_jax.models.baselines import filter_weights
+from dsf_jax.models.settings import BaselineConfig, ModelConfig
 
 FIXED = {"appnp": "APPNP", "gnn-lf": "GNN-LF", "gnn-hf": "GNN-HF"}
 LEARNT = {"gpr": "GPR-GNN", "dsf-gpr-r": "DSF-GPR-R, mean of nodes"}

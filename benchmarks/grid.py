@@ -17,8 +17,8 @@ import numpy as np
 from common import comparable_settings, note, print_case, print_environment
 
 from dsf_jax import MODELS, load_dataset, make_splits
-from dsf_jax.evaluation import prepare
-from dsf_jax.grid import Progress, choose_lanes, run_grid, use_all_cores
+from dsf_jax.engine.grid import Progress, choose_lanes, run_grid, use_all_cores
+from dsf_jax.experiments.evaluation import prepare
 from dsf_jax.train import TrainConfig, grid_jobs
 
 

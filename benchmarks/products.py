@@ -17,7 +17,7 @@ import numpy as np
 from common import note, print_case, print_environment, time_calls
 
 from dsf_jax import Graph, a_tilde, load_dataset, propagate
-from dsf_jax.sparse import Kernel
+from dsf_jax.ops.operator import Kernel
 
 RUNS = 10
 

@@ -23,10 +23,10 @@ from common import note, print_case
 from table2 import BASES, I_MODELS, R_MODELS, UNFINISHED, append_row, read_rows
 from table2 import PUBLISHED as RECORDS
 
-from dsf_jax.catalog import load_dataset
-from dsf_jax.evaluation import evaluate
-from dsf_jax.grid import use_all_cores
-from dsf_jax.presets import preset, published
+from dsf_jax.data.catalog import load_dataset
+from dsf_jax.engine.grid import use_all_cores
+from dsf_jax.experiments.evaluation import evaluate
+from dsf_jax.experiments.presets import preset, published
 
 DATASETS = ("texas", "cornell", "chameleon", "cora", "citeseer")
 # how the authors of a base model chose an epoch, and ended a run

@@ -15,10 +15,10 @@ from common import note, print_case, print_environment
 from sklearn.metrics import adjusted_rand_score
 
 from dsf_jax import MODELS, make_splits, region_of, regions
-from dsf_jax.evaluation import prepare
-from dsf_jax.explain import read_filters, representatives, variance_share
-from dsf_jax.presets import preset
-from dsf_jax.synthetic import NUM_REGIONS
+from dsf_jax.data.synthetic import NUM_REGIONS
+from dsf_jax.experiments.evaluation import prepare
+from dsf_jax.experiments.presets import preset
+from dsf_jax.explain.reading import read_filters, representatives, variance_share
 from dsf_jax.train import TrainConfig, grid_jobs, run_jobs
 
 

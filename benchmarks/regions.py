@@ -18,8 +18,8 @@ import numpy as np
 from common import note, print_case, print_environment
 
 from dsf_jax import MODELS, Dataset, HyperParams, make_splits, prepare, regions
-from dsf_jax.presets import settings_to_json
-from dsf_jax.settings import GAMMA_INITS
+from dsf_jax.experiments.presets import settings_to_json
+from dsf_jax.models.settings import GAMMA_INITS
 from dsf_jax.train import GridResult, Jobs, TrainConfig, grid_jobs, run_jobs
 
 PAIR = ("gpr", "dsf-gpr-r")

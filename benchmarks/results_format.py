@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from dsf_jax.evaluation import finite_scores
-from dsf_jax.intervals import interval, paired_difference
+from dsf_jax.experiments.evaluation import finite_scores
+from dsf_jax.experiments.intervals import interval, paired_difference
 
 TITLES = {
     "gcn": "GCN",

@@ -21,11 +21,11 @@ import scipy.stats
 from common import note, print_case, print_environment
 
 from dsf_jax import MODELS, load_dataset, make_splits, prepare
-from dsf_jax.evaluation import protocol
-from dsf_jax.grid import run_grid, use_all_cores
-from dsf_jax.presets import settings_from_json
+from dsf_jax.engine.grid import run_grid, use_all_cores
+from dsf_jax.experiments.evaluation import protocol
+from dsf_jax.experiments.presets import settings_from_json
+from dsf_jax.experiments.search import PAD_JOBS, tune
 from dsf_jax.train import Jobs, grid_jobs
-from dsf_jax.tune import PAD_JOBS, tune
 
 TRIALS, BEST, SEEDS = 100, 40, 2
 

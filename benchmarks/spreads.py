@@ -17,10 +17,10 @@ from table2 import RECORDS as TABLE_2
 from table2 import SPREADS as RECORDS
 from table2 import UNFINISHED, append_row, read_rows, row_key
 
-from dsf_jax.catalog import load_dataset
-from dsf_jax.evaluation import evaluate
-from dsf_jax.grid import use_all_cores
-from dsf_jax.presets import settings_from_json
+from dsf_jax.data.catalog import load_dataset
+from dsf_jax.engine.grid import use_all_cores
+from dsf_jax.experiments.evaluation import evaluate
+from dsf_jax.experiments.presets import settings_from_json
 
 
 def main() -> None:

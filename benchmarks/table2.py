@@ -4,11 +4,11 @@
     python benchmarks/table2.py --render
 
 Works through `CELLS` in order, restricted to the data sets and models that are named.
-A finished search appends its settings to `dsf_jax/tuned.jsonl`, a finished evaluation
-one record to `results/table2.jsonl`; what is there already is skipped. Searches and
-evaluations on their way keep journals in `results/unfinished`, so that a run that is
-killed goes on where it was. `docs/results.md` is written anew after every cell, or by
-`--render` alone.
+A finished search appends its settings to `dsf_jax/experiments/tuned.jsonl`, a finished
+evaluation one record to `results/table2.jsonl`; what is there already is skipped.
+Searches and evaluations on their way keep journals in `results/unfinished`, so that a
+run that is killed goes on where it was. `docs/results.md` is written anew after every
+cell, or by `--render` alone.
 """
 
 import argparse
@@ -21,16 +21,16 @@ import jax
 from common import note, print_case
 from results_page import render
 
-from dsf_jax.catalog import load_dataset
-from dsf_jax.evaluation import evaluate
-from dsf_jax.grid import Progress, use_all_cores
-from dsf_jax.presets import preset, published, settings_from_json
-from dsf_jax.records import to_json
-from dsf_jax.settings import HyperParams
-from dsf_jax.tune import TuneProgress, tune
+from dsf_jax.data.catalog import load_dataset
+from dsf_jax.engine.grid import Progress, use_all_cores
+from dsf_jax.experiments.evaluation import evaluate
+from dsf_jax.experiments.presets import preset, published, settings_from_json
+from dsf_jax.experiments.search import TuneProgress, tune
+from dsf_jax.models.settings import HyperParams
+from dsf_jax.storage import to_json
 
 ROOT = Path(__file__).parent.parent
-TUNED = ROOT / "dsf_jax" / "tuned.jsonl"
+TUNED = ROOT / "dsf_jax" / "experiments" / "tuned.jsonl"
 RECORDS = ROOT / "benchmarks" / "results" / "table2.jsonl"
 PAPER = ROOT / "benchmarks" / "results" / "paper.jsonl"
 CHOICES = ROOT / "benchmarks" / "results" / "choices.jsonl"

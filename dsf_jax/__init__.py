@@ -11,68 +11,14 @@ from dsf_jax.bases import (
     polynomial_basis,
     released_jacobi,
 )
-from dsf_jax.catalog import (
+from dsf_jax.data.catalog import (
     DATASETS,
     Description,
     describe_dataset,
     load_dataset,
 )
-from dsf_jax.correlation import Correlation
-from dsf_jax.datasets import Dataset, Source, make_dataset
-from dsf_jax.dropout import Masks, draw_masks
-from dsf_jax.evaluation import evaluate, finite_scores, prepare
-from dsf_jax.features import SparseFeatures
-from dsf_jax.filters import (
-    basis_terms,
-    cumulative_weights,
-    diverse_filter,
-    diverse_recurrence_filter,
-    local_frequency_filter,
-    response,
-    shared_filter,
-)
-from dsf_jax.graph import Graph
-from dsf_jax.grid import (
-    GridReport,
-    Progress,
-    choose_lanes,
-    run_grid,
-    use_all_cores,
-)
-from dsf_jax.intervals import interval, paired_difference
-from dsf_jax.ipe import (
-    Heads,
-    encode,
-    orthogonality_loss,
-    positions,
-)
-from dsf_jax.metrics import class_homophily, edge_homophily
-from dsf_jax.models import (
-    LocalWeights,
-    Output,
-    apply,
-    local_weights,
-    loss,
-    node_positions,
-)
-from dsf_jax.params import Inputs, Params, init, make_inputs
-from dsf_jax.positional import (
-    PositionalFeatures,
-    positional_features,
-)
-from dsf_jax.presets import Preset, preset
-from dsf_jax.recurrence import Recurrence
-from dsf_jax.settings import (
-    BACKBONES,
-    MODELS,
-    Backbone,
-    BaselineConfig,
-    HyperParams,
-    ModelConfig,
-)
-from dsf_jax.spaces import SPACES
-from dsf_jax.sparse import Operator, a_hat, a_plus_i, a_tilde, l_hat, propagate
-from dsf_jax.splits import (
+from dsf_jax.data.dataset import Dataset, Source, make_dataset
+from dsf_jax.data.splits import (
     SPLIT_KINDS,
     Split,
     SplitReport,
@@ -82,7 +28,61 @@ from dsf_jax.splits import (
     sparse_split,
     stratified_split,
 )
-from dsf_jax.synthetic import csbm, region_of, regions
+from dsf_jax.data.synthetic import csbm, region_of, regions
+from dsf_jax.engine.grid import (
+    GridReport,
+    Progress,
+    choose_lanes,
+    run_grid,
+    use_all_cores,
+)
+from dsf_jax.experiments.evaluation import evaluate, finite_scores, prepare
+from dsf_jax.experiments.intervals import interval, paired_difference
+from dsf_jax.experiments.presets import Preset, preset
+from dsf_jax.experiments.spaces import SPACES
+from dsf_jax.filters import (
+    basis_terms,
+    cumulative_weights,
+    diverse_filter,
+    diverse_recurrence_filter,
+    local_frequency_filter,
+    response,
+    shared_filter,
+)
+from dsf_jax.graph.graph import Graph
+from dsf_jax.graph.homophily import class_homophily, edge_homophily
+from dsf_jax.graph.positional import (
+    PositionalFeatures,
+    positional_features,
+)
+from dsf_jax.ipe import (
+    Heads,
+    encode,
+    orthogonality_loss,
+    positions,
+)
+from dsf_jax.models.dropout import Masks, draw_masks
+from dsf_jax.models.dsf import (
+    LocalWeights,
+    Output,
+    apply,
+    local_weights,
+    loss,
+    node_positions,
+)
+from dsf_jax.models.params import Inputs, Params, init, make_inputs
+from dsf_jax.models.settings import (
+    BACKBONES,
+    MODELS,
+    Backbone,
+    BaselineConfig,
+    HyperParams,
+    ModelConfig,
+)
+from dsf_jax.ops.correlation import Correlation
+from dsf_jax.ops.matrix import SparseFeatures
+from dsf_jax.ops.operator import Operator, a_hat, a_plus_i, a_tilde, l_hat, propagate
+from dsf_jax.ops.recurrence import Recurrence
 from dsf_jax.train import (
     GridResult,
     JobResults,

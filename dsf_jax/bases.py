@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Float
 from scipy.special import binom
 
-from dsf_jax.recurrence import Recurrence
+from dsf_jax.ops.recurrence import Recurrence
 
 
 def identity_matrix(order: int) -> np.ndarray:

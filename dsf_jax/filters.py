@@ -23,9 +23,9 @@ from dsf_jax.bases import chebyshev as chebyshev
 from dsf_jax.bases import jacobi as jacobi
 from dsf_jax.bases import legendre as legendre
 from dsf_jax.bases import monomial as monomial
-from dsf_jax.recurrence import Recurrence, recurrence_terms
-from dsf_jax.sparse import Operator
-from dsf_jax.weighted import weigh_terms
+from dsf_jax.ops.operator import Operator
+from dsf_jax.ops.order_sums import weigh_terms
+from dsf_jax.ops.recurrence import Recurrence, recurrence_terms
 
 
 def basis_terms(

@@ -5,7 +5,8 @@
 
 for k = 1..K, with S the correlation of positions. Variant R has η2 = 0 and no S at all.
 One scan carries P and emits t; its gradient is written by hand and needs only the
-P^(k), and under `jax.vmap` the runs stay side by side in [N, L, D] (`dsf_jax.lanes`).
+P^(k), and under `jax.vmap` the runs stay side by side in [N, L, D]
+(`dsf_jax.ops.lanes`).
 """
 
 from typing import Any, NamedTuple
@@ -15,9 +16,9 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float
 
-from dsf_jax.correlation import Correlation, correlate, correlate_lanes
-from dsf_jax.lanes import fold_lanes, num_lanes
-from dsf_jax.sparse import Operator, propagate, propagate_lanes
+from dsf_jax.ops.correlation import Correlation, correlate, correlate_lanes
+from dsf_jax.ops.lanes import fold_lanes, num_lanes
+from dsf_jax.ops.operator import Operator, propagate, propagate_lanes
 
 Scalar = int | float | Float[Array, ""]
 

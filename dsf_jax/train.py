@@ -1,9 +1,9 @@
 """Training: many runs with early stopping in one compiled call.
 
 A run is a job: (key, split, hyper-parameters). Jobs run side by side on lanes that are
-fed from a queue (`dsf_jax.queue`), so a grid of splits x seeds and a search are the
-same call, and memory is set by the number of lanes, not of jobs. `run_jobs` is that
-call; `dsf_jax.grid` runs the same queue on several devices, with progress.
+fed from a queue (`dsf_jax.engine.queue`), so a grid of splits x seeds and a search are
+the same call, and memory is set by the number of lanes, not of jobs. `run_jobs` is that
+call; `dsf_jax.engine.grid` runs the same queue on several devices, with progress.
 
 An epoch evaluates the parameters it finds and then updates them, so that one pass over
 the positions serves both. The protocol is the authors': after every update one
@@ -19,13 +19,13 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float, Int, Key
 
-from dsf_jax.interface import model_of
-from dsf_jax.losses import task_loss
-from dsf_jax.metrics import Summary, accuracy, roc_auc, summarise
-from dsf_jax.optimizer import init_moments, update
-from dsf_jax.params import Inputs
-from dsf_jax.queue import Occupancy, Program, advance, occupancy, open_queue
-from dsf_jax.settings import Config, Flags, HyperParams, lane_flags
+from dsf_jax.engine.metrics import Summary, accuracy, roc_auc, summarise
+from dsf_jax.engine.optimizer import init_moments, update
+from dsf_jax.engine.queue import Occupancy, Program, advance, occupancy, open_queue
+from dsf_jax.models.interface import model_of
+from dsf_jax.models.losses import task_loss
+from dsf_jax.models.params import Inputs
+from dsf_jax.models.settings import Config, Flags, HyperParams, lane_flags
 
 Metric = Literal["accuracy", "roc_auc"]
 Selection = Literal["first-best", "last-best", "lowest-loss"]

@@ -25,7 +25,9 @@ from dsf_jax import (
 )
 from dsf_jax import apply as apply_dsf
 from dsf_jax import init as init_dsf
-from dsf_jax.baselines import (
+from dsf_jax.experiments.spaces import SPACES
+from dsf_jax.graph.embedding import netmf
+from dsf_jax.models.baselines import (
     apply,
     attention,
     draw_masks,
@@ -34,10 +36,8 @@ from dsf_jax.baselines import (
     loss,
     offsets,
 )
-from dsf_jax.interface import model_of
-from dsf_jax.netmf import netmf
-from dsf_jax.settings import Baseline, BaselineConfig
-from dsf_jax.spaces import SPACES
+from dsf_jax.models.interface import model_of
+from dsf_jax.models.settings import Baseline, BaselineConfig
 from tests import reference
 from tests.graphs import GRAPHS
 
@@ -462,14 +462,14 @@ def test_netmf_of_repeated_values_is_always_the_same():
 def test_netmf_of_a_large_graph_finds_the_same_values(monkeypatch):
     graph = GRAPHS["random"]
     whole = netmf(graph, width=4)
-    monkeypatch.setattr("dsf_jax.netmf._DENSE", 0)
+    monkeypatch.setattr("dsf_jax.graph.embedding._DENSE", 0)
     np.testing.assert_allclose(netmf(graph, width=4), whole, atol=1e-8)
 
 
 def test_netmf_in_blocks_of_rows(monkeypatch):
     graph = GRAPHS["random"]
     whole = netmf(graph, width=4)
-    monkeypatch.setattr("dsf_jax.netmf._BLOCK", 7)
+    monkeypatch.setattr("dsf_jax.graph.embedding._BLOCK", 7)
     np.testing.assert_allclose(netmf(graph, width=4), whole, atol=1e-8)
 
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dsf_jax import DATASETS, files, load_dataset
-from dsf_jax.catalog import CATALOG
+from dsf_jax import DATASETS, load_dataset
+from dsf_jax.data import files
+from dsf_jax.data.catalog import CATALOG
 from tests.graphs import real_dataset
 from tests.test_formats import GEOM_GCN, NPZ
 
@@ -119,8 +120,8 @@ def fake_data(tmp_path, monkeypatch):
             digest = hashlib.sha256(content).hexdigest()
             url = f"http://127.0.0.1:9/{file}"
             listed[name].append(files.File(file=file, sha256=digest, url=url))
-    monkeypatch.setattr("dsf_jax.files.manifest", lambda: listed)
-    monkeypatch.setattr("dsf_jax.catalog.manifest", lambda: listed)
+    monkeypatch.setattr("dsf_jax.data.files.manifest", lambda: listed)
+    monkeypatch.setattr("dsf_jax.data.catalog.manifest", lambda: listed)
     monkeypatch.setenv(files.DATA_VARIABLE, str(tmp_path / "with spaces"))
     return tmp_path / "with spaces"
 

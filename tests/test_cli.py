@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dsf_jax import DATASETS, cli_run, files, regions
-from dsf_jax.cli import app
-from dsf_jax.settings import Baseline
+from dsf_jax import DATASETS, regions
+from dsf_jax.cli import run as cli_run
+from dsf_jax.cli.main import app
+from dsf_jax.data import files
+from dsf_jax.models.settings import Baseline
 from tests.test_catalog import BINARY, REAL
 
 KEYS = [

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from dsf_jax import MODELS, HyperParams, init, regions
-from dsf_jax.cli import app
-from dsf_jax.evaluation import dataset_inputs
-from dsf_jax.saved import save_params
+from dsf_jax.cli.main import app
+from dsf_jax.experiments.evaluation import dataset_inputs
+from dsf_jax.experiments.saved import save_params
 
 NAMES = ("curves", "frequency", "homophily", "map", "weights")
 QUICK = ("--epochs", "2", "--method", "pca")
@@ -38,7 +38,7 @@ def explained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("explained")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DSF_JAX_CACHE", str(folder / "cache"))
-        patch.setattr("dsf_jax.cli_explain.load_dataset", lambda _: regions(90))
+        patch.setattr("dsf_jax.cli.explain.load_dataset", lambda _: regions(90))
         write_params(folder / "x", regions(90))
         chosen = ("--params", folder / "x", "--node", 5, "--method", "pca")
         result = run("--out", folder / "out", *chosen)
@@ -48,7 +48,7 @@ def explained(tmp_path_factory):
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr("dsf_jax.cli_explain.load_dataset", lambda _: regions(90))
+    monkeypatch.setattr("dsf_jax.cli.explain.load_dataset", lambda _: regions(90))
 
 
 @pytest.mark.parametrize("scale", [0.01, 30.0])
@@ -127,7 +127,7 @@ def test_mistakes_are_one_line(arguments, message, small, tmp_path):
 
 def test_parameters_of_another_graph_are_one_line(tmp_path, monkeypatch):
     write_params(tmp_path / "x", regions(90))
-    monkeypatch.setattr("dsf_jax.cli_explain.load_dataset", lambda _: regions(60))
+    monkeypatch.setattr("dsf_jax.cli.explain.load_dataset", lambda _: regions(60))
     error = refused("--out", tmp_path, "--params", tmp_path / "x")
     assert "must hold parameters for 'regions' (60 nodes" in error
     assert "got those of 'regions' (90 nodes" in error

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dsf_jax import MODELS, HyperParams, init, make_inputs, node_positions, regions
-from dsf_jax.diversity import curve_spread, measure_diversity
-from dsf_jax.evaluation import dataset_inputs, evaluate
-from dsf_jax.explain import read_filters
-from dsf_jax.fit import fit
+from dsf_jax.experiments.evaluation import dataset_inputs, evaluate
+from dsf_jax.experiments.fitting import fit
+from dsf_jax.explain.reading import read_filters
+from dsf_jax.models.diversity import curve_spread, measure_diversity
 from tests.graphs import GRAPHS
 
 FEW = {"num_splits": 2, "num_seeds": 2, "epochs": 6, "lanes": 2}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dsf_jax.edges import edge_sum
-from dsf_jax.features import SparseFeatures
+from dsf_jax.ops.edge_sums import edge_sum
+from dsf_jax.ops.matrix import SparseFeatures
 from tests.test_sparse import products_in
 
 NODES, UNITS = 7, 5
@@ -56,7 +56,7 @@ def compare(fn, other, *args, argnums):
 @pytest.mark.parametrize(("heads", "block"), [(1, 2048), (3, 2048), (3, 5)])
 def test_sums_and_gradients_equal_dense_ones(heads, block, pattern, monkeypatch):
     assert len(pattern.rows) % 5 > 0
-    monkeypatch.setattr("dsf_jax.edges.BLOCK", block)
+    monkeypatch.setattr("dsf_jax.ops.edge_sums.BLOCK", block)
     factors = jnp.asarray(np.random.default_rng(2).uniform(size=(len(pattern.rows), 1)))
     compare(
         partial(ours, pattern, factors),

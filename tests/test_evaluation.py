@@ -14,8 +14,8 @@ import pytest
 import scipy.stats
 
 from dsf_jax import HyperParams, make_splits, regions
-from dsf_jax.evaluation import data_digest, evaluate, prepare
-from dsf_jax.settings import MODELS
+from dsf_jax.experiments.evaluation import data_digest, evaluate, prepare
+from dsf_jax.models.settings import MODELS
 from dsf_jax.train import TrainConfig, grid_jobs, run_jobs
 
 HPARAMS = HyperParams(lr=0.05, lr_gamma=0.05, f_p=4)

@@ -10,9 +10,9 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 
 from dsf_jax import MODELS, Graph, HyperParams, init, make_inputs, region_of, regions
-from dsf_jax.diversity import curve_spread
-from dsf_jax.evaluation import dataset_inputs
-from dsf_jax.explain import (
+from dsf_jax.experiments.evaluation import dataset_inputs
+from dsf_jax.experiments.fitting import fit
+from dsf_jax.explain.reading import (
     colours,
     distance_correlation,
     embed,
@@ -20,7 +20,7 @@ from dsf_jax.explain import (
     representatives,
     variance_share,
 )
-from dsf_jax.fit import fit
+from dsf_jax.models.diversity import curve_spread
 from tests.graphs import GRAPHS
 from tests.reference import bernstein_values
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dsf_jax.features import SparseFeatures, project
+from dsf_jax.ops.matrix import SparseFeatures, project
 from tests.test_sparse import products_in
 
 NODES, FEATURES, HIDDEN = 7, 11, 3

@@ -6,8 +6,9 @@ import threading
 
 import pytest
 
-from dsf_jax import files
-from dsf_jax.files import File, read_files
+from dsf_jax import storage
+from dsf_jax.data import files
+from dsf_jax.data.files import File, read_files
 
 CONTENT = bytes(range(256)) * 1000
 NAME = "some data.npz"
@@ -200,7 +201,7 @@ def test_nothing_is_printed_elsewhere(folder, server, capfd):
 
 def test_folders(monkeypatch, tmp_path):
     monkeypatch.delenv(files.DATA_VARIABLE, raising=False)
-    monkeypatch.setenv(files.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(storage.CACHE_VARIABLE, str(tmp_path))
     assert files.data_folder() == tmp_path / "data"
     monkeypatch.setenv(files.DATA_VARIABLE, str(tmp_path / "own"))
     assert files.data_folder() == tmp_path / "own"

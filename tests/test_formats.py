@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dsf_jax.formats import (
+from dsf_jax.data.formats import (
     read_csr_npz,
     read_geom_gcn,
     read_musae,
@@ -273,7 +273,7 @@ def test_hostile_archives_are_refused(members, options, reason):
 
 
 def test_member_that_unpacks_to_gigabytes_is_not_unpacked(monkeypatch):
-    monkeypatch.setattr("dsf_jax.formats.MAX_ARRAY_BYTES", 1000)
+    monkeypatch.setattr("dsf_jax.data.formats.MAX_ARRAY_BYTES", 1000)
     with pytest.raises(ValueError, match="8000 bytes announced"):
         read_npz({"some.npz": npz(edges=np.zeros(1000))})
 

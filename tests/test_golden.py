@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from dsf_jax import MODELS, Graph, HyperParams, apply, loss, make_inputs
-from dsf_jax.correlation import Correlation
+from dsf_jax.engine.optimizer import init_moments, update
 from dsf_jax.ipe import Heads
-from dsf_jax.optimizer import init_moments, update
-from dsf_jax.params import Linear, Params, PositionParams
+from dsf_jax.models.params import Linear, Params, PositionParams
+from dsf_jax.ops.correlation import Correlation
 
 RELEASED = np.load(Path(__file__).parent / "released.npz")
 ORDER, STEPS, COLUMNS, CLASSES = 10, 20, 32, 3

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from jax import export
 
-from dsf_jax import MODELS, HyperParams, grid
-from dsf_jax.grid import choose_lanes, run_grid
+from dsf_jax import MODELS, HyperParams
+from dsf_jax.engine import grid
+from dsf_jax.engine.grid import choose_lanes, run_grid
 from dsf_jax.train import grid_jobs
 from tests.training import (
     HPARAMS,
@@ -165,8 +166,8 @@ PROCESS = """
     jax.distributed.initialize(f"127.0.0.1:{sys.argv[2]}", 2, int(sys.argv[1]))
     import numpy as np
     from dsf_jax import MODELS, HyperParams, make_splits, regions
-    from dsf_jax.evaluation import prepare
-    from dsf_jax.grid import run_grid
+    from dsf_jax.experiments.evaluation import prepare
+    from dsf_jax.engine.grid import run_grid
     from dsf_jax.train import TrainConfig, grid_jobs, run_jobs
     assert jax.device_count() == 2 and jax.local_device_count() == 1
     dataset = regions(60)

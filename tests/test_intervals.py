@@ -6,8 +6,8 @@ import pytest
 import scipy.stats
 
 from dsf_jax import interval, paired_difference
-from dsf_jax.intervals import METHODS
-from dsf_jax.metrics import summarise
+from dsf_jax.engine.metrics import summarise
+from dsf_jax.experiments.intervals import METHODS
 
 SPLITS = np.random.default_rng(0).normal(80, 3, size=(10, 1))
 SCORES = SPLITS + np.random.default_rng(1).normal(size=(10, 10))

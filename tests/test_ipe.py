@@ -9,8 +9,6 @@ from hypothesis import given, settings
 from jax.extend.core import jaxprs_in_params
 
 from dsf_jax import Graph, a_hat, a_tilde
-from dsf_jax import correlation as correlation_module
-from dsf_jax.correlation import Correlation, correlate
 from dsf_jax.ipe import (
     Heads,
     encode,
@@ -20,6 +18,8 @@ from dsf_jax.ipe import (
     positions,
     raw_step,
 )
+from dsf_jax.ops import correlation as correlation_module
+from dsf_jax.ops.correlation import Correlation, correlate
 from tests import reference
 from tests.graphs import GRAPHS, random_edges
 from tests.test_sparse import products_in

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dsf_jax.lanes import fold_lanes
+from dsf_jax.ops.lanes import fold_lanes
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from dsf_jax import Graph
-from dsf_jax.layout import communities, list_edges, place_nodes, sample_edges
+from dsf_jax.explain.layout import communities, list_edges, place_nodes, sample_edges
 from tests.graphs import GRAPHS
 
 

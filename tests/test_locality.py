@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dsf_jax import Graph, l_hat, load_dataset
-from dsf_jax.locality import (
+from dsf_jax.graph.locality import (
     eigenspace_frequency,
     local_frequency,
     local_homophily,
@@ -71,7 +71,7 @@ def test_blocks_of_nodes_do_not_matter(monkeypatch, rng):
     graph = GRAPHS["random"]
     labels = rng.integers(0, 2, size=20)
     expected = local_homophily(graph, labels)
-    monkeypatch.setattr("dsf_jax.locality.BLOCK_ENTRIES", 100)
+    monkeypatch.setattr("dsf_jax.graph.locality.BLOCK_ENTRIES", 100)
     np.testing.assert_array_equal(local_homophily(graph, labels), expected)
 
 

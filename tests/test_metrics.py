@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from sklearn.metrics import roc_auc_score
 
 from dsf_jax import Graph
-from dsf_jax.metrics import accuracy, class_homophily, edge_homophily, roc_auc
+from dsf_jax.engine.metrics import accuracy, roc_auc
+from dsf_jax.graph.homophily import class_homophily, edge_homophily
 from tests.graphs import random_edges, real_dataset
 
 

@@ -30,8 +30,8 @@ from dsf_jax import (
     positional_features,
     response,
 )
-from dsf_jax.params import initial_gamma
-from dsf_jax.settings import CLASSICAL_JACOBI, GAMMA_INITS
+from dsf_jax.models.params import initial_gamma
+from dsf_jax.models.settings import CLASSICAL_JACOBI, GAMMA_INITS
 from tests import reference
 from tests.graphs import GRAPHS
 

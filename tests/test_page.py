@@ -10,8 +10,8 @@ import pytest
 
 from dsf_jax import regions, response
 from dsf_jax.bases import bernstein
-from dsf_jax.explain import Filters
-from dsf_jax.page import make_page
+from dsf_jax.explain.page import make_page
+from dsf_jax.explain.reading import Filters
 
 BROWSER, DRIVER = (shutil.which(name) for name in ("chromium", "chromedriver"))
 OPTIONS = (
@@ -71,7 +71,7 @@ def test_nothing_is_loaded_from_elsewhere(filters):
 
 
 def test_large_graphs_are_drawn_in_part(filters, monkeypatch):
-    monkeypatch.setattr("dsf_jax.page.MAX_DRAWN", 20)
+    monkeypatch.setattr("dsf_jax.explain.page.MAX_DRAWN", 20)
     assert len(data_of(page_of(filters))["drawn"]) == 20
 
 

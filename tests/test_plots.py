@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from dsf_jax.explain import Filters, Representatives
-from dsf_jax.plots import (
+from dsf_jax.explain.plots import (
     draw_curves,
     draw_frequencies,
     draw_homophily,
@@ -14,6 +13,7 @@ from dsf_jax.plots import (
     draw_weights,
     save_figure,
 )
+from dsf_jax.explain.reading import Filters, Representatives
 from tests.graphs import GRAPHS
 
 

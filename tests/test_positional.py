@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsf_jax import eigen, positional
-from dsf_jax.files import CACHE_VARIABLE
-from dsf_jax.graph import Graph
-from dsf_jax.positional import (
+from dsf_jax.graph import eigensolver, positional
+from dsf_jax.graph.graph import Graph
+from dsf_jax.graph.positional import (
     KINDS,
     NUM_COLUMNS,
     laplacian_features,
     positional_features,
     random_walk_features,
 )
+from dsf_jax.storage import CACHE_VARIABLE
 from tests import reference
 from tests.graphs import GRAPHS
 
@@ -174,14 +174,14 @@ def test_more_columns_than_the_partial_solver_can_separate():
 
 @pytest.mark.usefixtures("no_dense")
 def test_rounding_ends_the_iteration(monkeypatch):
-    monkeypatch.setattr(eigen, "_RESIDUAL", 0.0)
+    monkeypatch.setattr(eigensolver, "_RESIDUAL", 0.0)
     graph = Graph.from_networkx(LARGE["torus"])
     assert_lappe(laplacian_features(graph), graph)
 
 
 @pytest.mark.usefixtures("no_dense")
 def test_lappe_that_does_not_converge(monkeypatch):
-    monkeypatch.setattr(eigen, "_MAX_ROUNDS", 1)
+    monkeypatch.setattr(eigensolver, "_MAX_ROUNDS", 1)
     with pytest.raises(RuntimeError, match=r"200 nodes .* 1 rounds; .*random_walk"):
         laplacian_features(Graph.from_networkx(nx.path_graph(200)))
 

@@ -6,8 +6,8 @@ from importlib import resources
 import pytest
 
 from dsf_jax import HyperParams
-from dsf_jax.catalog import DATASETS
-from dsf_jax.presets import (
+from dsf_jax.data.catalog import DATASETS
+from dsf_jax.experiments.presets import (
     default_settings,
     parse_setting,
     preset,
@@ -15,12 +15,12 @@ from dsf_jax.presets import (
     settings_from_json,
     settings_to_json,
 )
-from dsf_jax.settings import GAMMA_INITS, MODELS
-from dsf_jax.spaces import SPACES, complete, space_of
+from dsf_jax.experiments.spaces import SPACES, complete, space_of
+from dsf_jax.models.settings import GAMMA_INITS, MODELS
 
 
 def rows(name):
-    text = resources.files("dsf_jax").joinpath(f"{name}.jsonl").read_text()
+    text = resources.files("dsf_jax.experiments").joinpath(f"{name}.jsonl").read_text()
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -64,7 +64,7 @@ def test_settings_tuned_for_another_scaling_are_not_taken(monkeypatch):
     other = {"settings": {"lr": 0.5}, "scaling": "raw", "source": "a search"}
     own = {"settings": {"lr": 0.25}, "scaling": "rows", "source": "a search"}
     found = {"tuned": [row | other, row | own], "published": []}
-    monkeypatch.setattr("dsf_jax.presets._read", found.get)
+    monkeypatch.setattr("dsf_jax.experiments.presets._read", found.get)
     assert preset("chameleon", "gpr").hparams.lr == 0.25
     found["tuned"].pop()
     assert preset("chameleon", "gpr").source == "defaults of the library"

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from dsf_jax.records import Journal, digest, to_json, write_json
+from dsf_jax.experiments.journal import Journal
+from dsf_jax.storage import digest, to_json, write_json
 
 WHAT = {"dataset": "texas", "seed": 0, "settings": {"lr": 0.1}}
 

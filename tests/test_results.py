@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dsf_jax import HyperParams, interval, make_splits, regions
-from dsf_jax.presets import settings_from_json, settings_to_json
-from dsf_jax.records import digest
+from dsf_jax.experiments.presets import settings_from_json, settings_to_json
+from dsf_jax.storage import digest
 
 ROOT = Path(__file__).parent.parent
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from dsf_jax import MODELS, Backbone, HyperParams, legendre, regions
-from dsf_jax.evaluation import dataset_inputs
-from dsf_jax.fit import fit
-from dsf_jax.params import init
-from dsf_jax.saved import load_params, save_params
+from dsf_jax.experiments.evaluation import dataset_inputs
+from dsf_jax.experiments.fitting import fit
+from dsf_jax.experiments.saved import load_params, save_params
+from dsf_jax.models.params import init
 
 HPARAMS = HyperParams(eta1=0.3, f_p=jnp.asarray(4), sole=True, lr=jnp.asarray(0.02))
 

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from jax.extend.core import jaxprs_in_params
 
 from dsf_jax import Graph, Operator, a_hat, a_tilde, l_hat, propagate
-from dsf_jax import sparse as sparse_module
-from dsf_jax.sparse import has_slow_scatter, resolve_kernel
+from dsf_jax.ops import operator as sparse_module
+from dsf_jax.ops.operator import has_slow_scatter, resolve_kernel
 from tests.graphs import GRAPHS
 
 KERNELS = ("segment", "csr", "twins", "dense")

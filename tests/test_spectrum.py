@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dsf_jax import Graph, l_hat
-from dsf_jax.spectrum import (
+from dsf_jax.graph.spectrum import (
     MAX_NODES,
     Eigenspace,
     eigenspaces,

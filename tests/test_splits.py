@@ -166,7 +166,9 @@ def test_the_split_of_the_authors_has_the_sizes_of_the_rule():
 
 
 def test_the_split_of_the_authors_is_the_published_file():
-    content = resources.files("dsf_jax").joinpath("chameleon_split.npz").read_bytes()
+    content = (
+        resources.files("dsf_jax.data").joinpath("chameleon_split.npz").read_bytes()
+    )
     digest = "2184f9600f21ee14909bde3ab8cde1d06ccdb4dfac2c3cabdbf0a038a6418873"
     assert hashlib.sha256(content).hexdigest() == digest
 

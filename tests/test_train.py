@@ -12,15 +12,12 @@ import scipy.stats
 import sklearn.metrics
 
 import dsf_jax
-from dsf_jax import (
-    apply,
-    baselines,
-    init,
-)
-from dsf_jax.metrics import accuracy, summarise
-from dsf_jax.optimizer import update
-from dsf_jax.queue import advance, is_over, occupancy, open_queue
-from dsf_jax.settings import Baseline, BaselineConfig
+from dsf_jax import apply, init
+from dsf_jax.engine.metrics import accuracy, summarise
+from dsf_jax.engine.optimizer import update
+from dsf_jax.engine.queue import advance, is_over, occupancy, open_queue
+from dsf_jax.models import baselines
+from dsf_jax.models.settings import Baseline, BaselineConfig
 from dsf_jax.train import (
     Flags,
     Jobs,

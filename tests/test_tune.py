@@ -11,10 +11,11 @@ import numpy as np
 import optuna
 import pytest
 
-from dsf_jax import HyperParams, grid, regions
-from dsf_jax.presets import settings_from_json
-from dsf_jax.spaces import space_of
-from dsf_jax.tune import _few_points, tune
+from dsf_jax import HyperParams, regions
+from dsf_jax.engine import grid
+from dsf_jax.experiments.presets import settings_from_json
+from dsf_jax.experiments.search import _few_points, tune
+from dsf_jax.experiments.spaces import space_of
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 FEW = {"num_splits": 2, "epochs": 5, "patience": 3, "lanes": 2}

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import dsf_jax.sparse as sparse_module
 from dsf_jax import Graph, a_hat, a_tilde, l_hat, load_dataset, propagate
-from dsf_jax.twins import find_twins, multiply_twins
+from dsf_jax.ops import operator as sparse_module
+from dsf_jax.ops.twins import find_twins, multiply_twins
 
 
 def num_groups(twins):

@@ -15,7 +15,7 @@ from dsf_jax import (
     make_inputs,
     stratified_split,
 )
-from dsf_jax.settings import BaselineConfig
+from dsf_jax.models.settings import BaselineConfig
 from dsf_jax.train import TrainConfig, TrainData, run_jobs
 from tests.graphs import random_edges
 

@@ -1,0 +1,46 @@
+"""Graphs on the host: what one can know of them before any training.
+
+`Graph` itself, homophily (global and local), local frequencies and spectrum
+(Definitions 1 and 2), positional features with their eigensolver, and the embedding of
+PA-GNN.
+"""
+
+from dsf_jax.graph.embedding import netmf
+from dsf_jax.graph.graph import Graph, normalise
+from dsf_jax.graph.homophily import class_homophily, edge_homophily
+from dsf_jax.graph.locality import (
+    eigenspace_frequency,
+    local_frequency,
+    local_homophily,
+)
+from dsf_jax.graph.positional import (
+    PositionalFeatures,
+    laplacian_features,
+    positional_features,
+    random_walk_features,
+)
+from dsf_jax.graph.spectrum import (
+    eigenspaces,
+    frequency_ratios,
+    ratio_spread,
+    representative_spaces,
+)
+
+__all__ = [
+    "Graph",
+    "PositionalFeatures",
+    "class_homophily",
+    "edge_homophily",
+    "eigenspace_frequency",
+    "eigenspaces",
+    "frequency_ratios",
+    "laplacian_features",
+    "local_frequency",
+    "local_homophily",
+    "netmf",
+    "normalise",
+    "positional_features",
+    "random_walk_features",
+    "ratio_spread",
+    "representative_spaces",
+]

@@ -1,0 +1,197 @@
+"""Three-term recurrences on a graph, with their gradient and batching rules.
+
+    analysis    q_0 = x,  q_k = u_k + s_k op q_{k-1} + h_k q_{k-1} - b_k q_{k-2}
+    synthesis   p_k = y_k + op s_{k+1} p_{k+1} + h_{k+1} p_{k+1} - b_{k+2} p_{k+2}
+
+op is symmetric, so each is the transpose of the other: the gradient of one is the
+other, K products forward and K backward, to any order of differentiation. Inside,
+arrays are [N, L, C] with a lane axis L (see `dsf_jax.ops.lanes`), so that a vmapped
+filter changes layout once per pass and not once per product.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Float
+
+from dsf_jax.ops.lanes import fold_lanes, num_lanes
+from dsf_jax.ops.operator import Operator, propagate_lanes
+
+
+class Recurrence(NamedTuple):
+    """Coefficients of Q_k = (slope_k op + shift_k) Q_{k-1} - back_k Q_{k-2}.
+
+    For k = 1..K, with Q_0 = I and Q_{-1} = 0. Each is [K], or [K, N] for factors that
+    differ by node; NumPy or JAX arrays, traced or not.
+
+    Example:
+      >>> Recurrence._fields
+      ('slope', 'shift', 'back')
+    """
+
+    slope: Any
+    shift: Any
+    back: Any
+
+
+def recurrence_terms(
+    op: Operator, recurrence: Recurrence, x: Float[Array, "N C"]
+) -> Float[Array, "K1 N C"]:
+    """Terms Q_k x for k = 0..K, with K products.
+
+    Differentiable in x and in the coefficients; op is constant.
+
+    Example:
+      >>> import numpy as np
+      >>> from dsf_jax import Graph, a_hat
+      >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
+      >>> powers = Recurrence(slope=np.ones(2), shift=np.zeros(2), back=np.zeros(2))
+      >>> recurrence_terms(a_hat(edge), powers, jnp.asarray([[1.0], [0.0]])).tolist()
+      [[[1.0], [0.0]], [[0.0], [1.0]], [[1.0], [0.0]]]
+    """
+    coefficients = _with_lanes(recurrence, x.dtype)
+    no_drive = jnp.zeros((coefficients.slope.shape[0], 1, 1, 1), dtype=x.dtype)
+    return _analysis(op, coefficients, x[:, None, :], no_drive)[:, :, 0, :]
+
+
+def recurrence_sum(
+    op: Operator, recurrence: Recurrence, y: Float[Array, "K1 N C"]
+) -> Float[Array, "N C"]:
+    """Sum Σ_k Q_k y_k of a signal for each order, with K products (Clenshaw).
+
+    The transpose of `recurrence_terms`, and differentiable like it.
+
+    Example:
+      >>> import numpy as np
+      >>> from dsf_jax import Graph, a_hat
+      >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
+      >>> powers = Recurrence(slope=np.ones(1), shift=np.zeros(1), back=np.zeros(1))
+      >>> y = jnp.asarray([[[1.0], [2.0]], [[10.0], [20.0]]])  # y_0 + op y_1
+      >>> recurrence_sum(a_hat(edge), powers, y).tolist()
+      [[21.0], [12.0]]
+    """
+    coefficients = _with_lanes(recurrence, y.dtype)
+    return _synthesis(op, coefficients, y[:, :, None, :])[0, :, 0, :]
+
+
+def _with_lanes(recurrence: Recurrence, dtype: Any) -> Recurrence:
+    """Coefficients as [K, N or 1, L = 1, C = 1]."""
+
+    def expand(coefficient: Any) -> Array:
+        array = jnp.asarray(coefficient, dtype=dtype)
+        per_node = array if array.ndim == 2 else array[:, None]
+        return per_node[:, :, None, None]
+
+    return Recurrence(*map(expand, recurrence))
+
+
+_ANALYSIS_LANES = (None, 2, 1, 2)
+_SYNTHESIS_LANES = (None, 2, 2)
+
+
+def _run_analysis(
+    op: Operator,
+    coefficients: Recurrence,
+    x: Float[Array, "N _ C"],  # the lanes of x, coefficients and drive are L or 1
+    drive: Float[Array, "K ..."],
+) -> Float[Array, "K1 N L C"]:
+    lanes = num_lanes((coefficients, x, drive), _ANALYSIS_LANES[1:])
+
+    def step(carry: tuple[Array, Array], inputs: tuple[Recurrence, Array]) -> Any:
+        q, q_prev = carry
+        (slope, shift, back), u = inputs
+        q_next = u + slope * propagate_lanes(op, q) + shift * q - back * q_prev
+        return (q_next, q), q_next
+
+    q0 = jnp.broadcast_to(x, (x.shape[0], lanes, x.shape[2]))
+    _, q = jax.lax.scan(step, (q0, jnp.zeros_like(q0)), (coefficients, drive))
+    return jnp.concatenate([q0[None], q])
+
+
+def _run_synthesis(
+    op: Operator, coefficients: Recurrence, y: Float[Array, "K1 N _ C"]
+) -> Float[Array, "K1 N L C"]:
+    lanes = num_lanes((coefficients, y), _SYNTHESIS_LANES[1:])
+
+    def step(carry: tuple[Array, Array], inputs: tuple[Recurrence, Array]) -> Any:
+        p, pending = carry  # p_{k+1} and b_{k+2} p_{k+2}
+        (slope, shift, back), y_k = inputs
+        p_next = y_k + propagate_lanes(op, slope * p) + shift * p - pending
+        return (p_next, back * p), p_next
+
+    last = jnp.broadcast_to(y[-1], (y.shape[1], lanes, y.shape[3]))
+    start = (last, jnp.zeros_like(last))
+    _, p = jax.lax.scan(step, start, (coefficients, y[:-1]), reverse=True)
+    return jnp.concatenate([p, last[None]])
+
+
+_folded_analysis = fold_lanes(_run_analysis, lane_axes=_ANALYSIS_LANES, out_axes=2)
+_folded_synthesis = fold_lanes(_run_synthesis, lane_axes=_SYNTHESIS_LANES, out_axes=2)
+
+
+@jax.custom_vjp
+def _analysis(op: Operator, coefficients: Recurrence, x: Array, drive: Array) -> Array:
+    return _folded_analysis(op, coefficients, x, drive)
+
+
+@jax.custom_vjp
+def _synthesis(op: Operator, coefficients: Recurrence, y: Array) -> Array:
+    return _folded_synthesis(op, coefficients, y)
+
+
+def _analysis_fwd(
+    op: Operator, coefficients: Recurrence, x: Array, drive: Array
+) -> tuple[Array, Any]:
+    q = _analysis(op, coefficients, x, drive)
+    return q, (op, coefficients, q, drive)
+
+
+def _analysis_bwd(residuals: Any, g: Array) -> tuple[None, Recurrence, Array, Array]:
+    op, coefficients, q, drive = residuals
+    p = _synthesis(op, coefficients, g)
+    gradient = _coefficient_gradient(op, coefficients, q, p)
+    return None, gradient, p[0], _sum_to(p[1:], drive)
+
+
+def _synthesis_fwd(
+    op: Operator, coefficients: Recurrence, y: Array
+) -> tuple[Array, Any]:
+    p = _synthesis(op, coefficients, y)
+    return p, (op, coefficients, p)
+
+
+def _synthesis_bwd(residuals: Any, g: Array) -> tuple[None, Recurrence, Array]:
+    op, coefficients, p = residuals
+    q = _analysis(op, coefficients, g[0], g[1:])
+    return None, _coefficient_gradient(op, coefficients, q, p), q
+
+
+_analysis.defvjp(_analysis_fwd, _analysis_bwd)
+_synthesis.defvjp(_synthesis_fwd, _synthesis_bwd)
+
+
+def _coefficient_gradient(
+    op: Operator,
+    coefficients: Recurrence,
+    q: Float[Array, "K1 N L C"],
+    p: Float[Array, "K1 N L C"],
+) -> Recurrence:
+    """Gradient of both maps: <p_k, op q_{k-1}>, <p_k, q_{k-1}> and -<p_k, q_{k-2}>.
+
+    Dead code, hence free, when nobody asks for it; otherwise one wide product.
+    """
+    two_back = jnp.concatenate([jnp.zeros_like(q[:1]), q[:-2]])[: p.shape[0] - 1]
+    propagated = jax.vmap(lambda term: propagate_lanes(op, term))(q[:-1])
+    return Recurrence(
+        slope=_sum_to(p[1:] * propagated, coefficients.slope),
+        shift=_sum_to(p[1:] * q[:-1], coefficients.shift),
+        back=_sum_to(-p[1:] * two_back, coefficients.back),
+    )
+
+
+def _sum_to(full: Array, like: Array) -> Array:
+    """Sum over the axes along which `like` was broadcast."""
+    axes = tuple(i for i, size in enumerate(like.shape) if size == 1)
+    return full.sum(axis=axes, keepdims=True) if full.shape != like.shape else full
