@@ -16,11 +16,10 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float
 
+from dsf_jax.bases import Scalar
 from dsf_jax.ops.correlation import Correlation, correlate, correlate_lanes
 from dsf_jax.ops.lanes import fold_lanes, num_lanes
 from dsf_jax.ops.operator import Operator, propagate, propagate_lanes
-
-Scalar = int | float | Float[Array, ""]
 
 
 class Heads(NamedTuple):

@@ -46,9 +46,22 @@ def write_json(path: Path, value: Any) -> None:
       >>> path.read_text().strip()
       '{"mean": 0.5}'
     """
+    write_whole(path, (to_json(value) + "\n").encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all: nobody ever sees half of it.
+
+    Example:
+      >>> import tempfile
+      >>> path = Path(tempfile.mkdtemp()) / "note.txt"
+      >>> write_whole(path, b"all of it")
+      >>> path.read_bytes(), [file.name for file in path.parent.iterdir()]
+      (b'all of it', ['note.txt'])
+    """
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        partial.write_text(to_json(value) + "\n")
+        partial.write_bytes(content)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float, Int, Key
 
+from dsf_jax.data.dataset import Metric
 from dsf_jax.engine.metrics import Summary, accuracy, roc_auc, summarise
 from dsf_jax.engine.optimizer import init_moments, update
 from dsf_jax.engine.queue import Occupancy, Program, advance, occupancy, open_queue
@@ -27,7 +28,6 @@ from dsf_jax.models.losses import task_loss
 from dsf_jax.models.params import Inputs
 from dsf_jax.models.settings import Config, Flags, HyperParams, lane_flags
 
-Metric = Literal["accuracy", "roc_auc"]
 Selection = Literal["first-best", "last-best", "lowest-loss"]
 
 

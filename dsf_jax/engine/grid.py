@@ -25,7 +25,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Int
 
 from dsf_jax.engine.metrics import Summary, summarise
-from dsf_jax.engine.queue import Occupancy, Queue, advance, open_queue
+from dsf_jax.engine.queue import Occupancy, Queue, advance, occupancy, open_queue
 from dsf_jax.models.settings import Config
 from dsf_jax.ops.correlation import BLOCK_ROWS
 from dsf_jax.train import (
@@ -157,7 +157,7 @@ def run_grid(
     return GridReport(
         jobs=results,
         summary=summarise(jnp.asarray(results.test), jnp.asarray(results.is_finite)),
-        occupancy=_occupancy(ended),
+        occupancy=occupancy(ended),
         seconds=time.perf_counter() - began - compile_seconds,
         compile_seconds=compile_seconds,
     )
@@ -356,20 +356,9 @@ def _progress(seen: Queue, deal: _Deal, is_new: np.ndarray, seconds: float) -> P
         num_jobs=deal.num_jobs,
         epochs=epochs,
         best_val=best_val,
-        occupancy=float(_occupancy(seen).overall),
+        occupancy=float(occupancy(seen).overall),
         seconds=seconds,
         seconds_left=0.0 if num_done == deal.num_jobs else seconds_left,
-    )
-
-
-def _occupancy(seen: Queue) -> Occupancy:
-    """Of all devices; one whose queue is over is idle until the last one is."""
-    num_devices, lanes = seen.job.shape
-    lane_epochs = num_devices * lanes * seen.epochs.max()
-    queued = lanes * seen.queued_epochs.sum()
-    return Occupancy(
-        overall=seen.work.sum() / np.maximum(lane_epochs, 1),
-        while_queued=seen.queued_work.sum() / np.maximum(queued, 1),
     )
 
 

@@ -1,6 +1,6 @@
 """Scores on a mask of nodes, and statistics of many runs."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -71,6 +71,16 @@ def roc_auc(
     return (ranks - positives * (positives + 1) / 2) / (positives * negatives)
 
 
+def t_quantile(count: Any) -> Any:
+    """Student's t of a 95 % interval over as many observations, at least two.
+
+    Example:
+      >>> round(float(t_quantile(10)), 3)
+      2.262
+    """
+    return scipy.special.stdtrit(np.asarray(count) - 1, 0.975)
+
+
 def summarise(scores: Float[Array, " J"], is_finite: Bool[Array, " J"]) -> Summary:
     """Mean, Student-t 95 % interval and standard deviation of the finite jobs.
 
@@ -86,7 +96,6 @@ def summarise(scores: Float[Array, " J"], is_finite: Bool[Array, " J"]) -> Summa
     mean = jnp.sum(jnp.where(is_finite, scores, 0.0)) / n
     squares = jnp.sum(jnp.where(is_finite, (scores - mean) ** 2, 0.0))
     std = jnp.sqrt(squares / (n - 1))
-    degrees = np.maximum(np.arange(len(scores) + 1) - 1, 1)
-    quantiles = scipy.special.stdtrit(degrees, 0.975)
+    quantiles = t_quantile(np.maximum(np.arange(len(scores) + 1), 2))
     t = jnp.asarray(quantiles, dtype=scores.dtype)[count]
     return Summary(mean=mean, ci95=t * std / jnp.sqrt(n), std=std, num_finite=count)

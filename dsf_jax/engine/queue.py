@@ -163,20 +163,18 @@ def advance(
 def occupancy(queue: Queue) -> Occupancy:
     """How busy the lanes were so far.
 
-    Example:
-      See `dsf_jax.train.run_jobs`.
-
-      >>> occupancy.__name__
-      'occupancy'
+    With a queue for each device, leaves [D, ...], of all of them: one whose queue is
+    over is idle until the last one is.
     """
-    lanes = queue.job.shape[0]
+    num_lanes, lanes = queue.job.size, queue.job.shape[-1]
 
-    def share(work: Array, epochs: Array) -> Array:
-        return work.astype(float) / (lanes * jnp.maximum(epochs, 1)).astype(float)
+    def share(work: Any, lane_epochs: Any) -> Array:
+        done, possible = jnp.asarray(work).sum(), jnp.asarray(lane_epochs)
+        return done.astype(float) / jnp.maximum(possible, 1).astype(float)
 
     return Occupancy(
-        overall=share(queue.work, queue.epochs),
-        while_queued=share(queue.queued_work, queue.queued_epochs),
+        overall=share(queue.work, num_lanes * queue.epochs.max()),
+        while_queued=share(queue.queued_work, lanes * queue.queued_epochs.sum()),
     )
 
 

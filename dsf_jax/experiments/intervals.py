@@ -9,8 +9,9 @@ over *all* splits is known; it is wider.
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-import scipy.special
 from jaxtyping import Float
+
+from dsf_jax.engine.metrics import t_quantile
 
 Method = Literal["student-t", "bootstrap", "clustered"]
 METHODS: tuple[str, ...] = get_args(Method)
@@ -102,7 +103,7 @@ def _student(values: Float[np.ndarray, " n"]) -> tuple[float, float]:
     if len(values) < 2:
         return np.nan, np.nan
     error = values.std(ddof=1) / np.sqrt(len(values))
-    half = scipy.special.stdtrit(len(values) - 1, 0.975) * error
+    half = t_quantile(len(values)) * error
     return float(values.mean() - half), float(values.mean() + half)
 
 

@@ -22,6 +22,7 @@ from dsf_jax.graph.graph import Graph
 from dsf_jax.graph.positional import NUM_COLUMNS
 from dsf_jax.models.params import Inputs, Params, init
 from dsf_jax.models.settings import BACKBONES, HyperParams, ModelConfig
+from dsf_jax.storage import write_whole
 
 _FORMAT = "dsf_jax parameters 1"
 _OPERATORS = ("filter_op", "pos_op")
@@ -93,7 +94,7 @@ def save_params(
         "scores": scores or {},
         "params": {jax.tree_util.keystr(key): np.asarray(leaf) for key, leaf in leaves},
     }
-    Path(path).write_bytes(flax.serialization.msgpack_serialize(record))
+    write_whole(Path(path), flax.serialization.msgpack_serialize(record))
 
 
 def load_params(path: str | os.PathLike[str], dataset: Dataset) -> Saved:

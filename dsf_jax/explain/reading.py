@@ -106,7 +106,7 @@ def read_filters(
     lam = jnp.linspace(0.0, 2.0, num_points, dtype=weights.beta.dtype)
     curves = _host(response(weights.beta, lam, config.backbone.basis(hparams)))
     return Filters(
-        gamma=_gamma(params, config),
+        gamma=_host(weights.gamma),
         theta=_host(weights.theta),
         beta=_host(weights.beta),
         lam=_host(lam),
@@ -290,14 +290,6 @@ def distance_correlation(
     if np.ptp(hops[is_pair], axis=None) == 0 or np.ptp(gaps[is_pair]) == 0:
         return float("nan")
     return float(scipy.stats.spearmanr(hops[is_pair], gaps[is_pair]).statistic)
-
-
-def _gamma(params: Params, config: ModelConfig) -> Float[np.ndarray, " K1"]:
-    if params.gamma is None:  # without LGWD
-        return np.ones(config.order + 1)
-    gamma = params.gamma if params.gamma.ndim == 1 else params.gamma[:, 0]
-    activation = config.backbone.gamma_activation
-    return _host(gamma if activation is None else activation(gamma))
 
 
 def _host(array: Any) -> Float[np.ndarray, "..."]:

@@ -41,6 +41,7 @@ from dsf_jax.graph.spectrum import (
     representative_spaces,
 )
 from dsf_jax.models.diversity import LEAST_SPREAD, curve_spread
+from dsf_jax.storage import write_whole
 
 
 class Locality(NamedTuple):
@@ -160,9 +161,9 @@ def write_report(
         summary=_summary(numbers),
         node=node,
     )
-    (folder / "index.html").write_text(page, encoding="utf-8")
+    write_whole(folder / "index.html", page.encode())
     text = json.dumps(numbers, indent=1, ensure_ascii=False) + "\n"
-    (folder / "numbers.json").write_text(text, encoding="utf-8")
+    write_whole(folder / "numbers.json", text.encode())
     return numbers
 
 

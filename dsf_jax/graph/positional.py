@@ -5,8 +5,8 @@ Both are exact, in float64, without an N x N array. They depend on the graph alo
 """
 
 import hashlib
+import io
 import os
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 
 from dsf_jax.graph.eigensolver import leading_eigenpairs
 from dsf_jax.graph.graph import Graph, normalise
-from dsf_jax.storage import cache_folder
+from dsf_jax.storage import cache_folder, write_whole
 
 KINDS = ("lap", "rw")  # order of the first axis of x_pos
 NUM_COLUMNS = 32  # the largest f_p of the published search
@@ -300,10 +300,8 @@ def _read(path: Path, num_nodes: int) -> PositionalFeatures | None:
 def _write(path: Path, features: PositionalFeatures) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # moved when complete: no other process ever sees half a file
-        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-            complete = Path(scratch) / path.name
-            np.savez(complete, **features._asdict())
-            os.replace(complete, path)
+        content = io.BytesIO()
+        np.savez(content, **features._asdict())
+        write_whole(path, content.getvalue())
     except OSError:
         pass  # the features are as good without being stored

@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from jaxtyping import Float
 
-from dsf_jax.graph.graph import Graph
+from dsf_jax.graph.graph import Graph, normalise
 from dsf_jax.graph.locality import eigenspace_frequency
 
 FREQUENCIES = ("low", "middle", "high")
@@ -77,11 +76,8 @@ def eigenspaces(graph: Graph) -> list[Eigenspace]:
             f"graph must have at most {MAX_NODES:,} nodes for all eigenvectors, got "
             f"{graph.num_nodes:,}; local homophily has no such limit."
         )
-    adjacency = graph.to_scipy()
-    degrees = adjacency.sum(axis=1)
     # L̂ of a node without edges is 1: its row of Â is zero
-    scale = sp.diags_array(1 / np.sqrt(np.where(degrees > 0, degrees, 1.0)))
-    dense = np.eye(graph.num_nodes) - (scale @ adjacency @ scale).toarray()
+    dense = np.eye(graph.num_nodes) - normalise(graph.to_scipy()).toarray()
     eigvals, eigvecs = scipy.linalg.eigh(dense, overwrite_a=True, driver="evd")
     cuts = np.flatnonzero(np.diff(eigvals) > _SAME) + 1
     return [

@@ -48,9 +48,10 @@ class LocalWeights(NamedTuple):
 
     Example:
       >>> LocalWeights._fields
-      ('theta', 'beta', 'rho')
+      ('gamma', 'theta', 'beta', 'rho')
     """
 
+    gamma: Float[Array, " K1"]  # global weights; of the first channel if several
     theta: Float[Array, "K1 N"]  # local weights; for factors, their products ∏ ρ_s
     beta: Float[Array, "K1 N"]  # γ_k θ_{k,i}; of the first channel if γ has several
     rho: Float[Array, "K N"] | None  # factors, where the backbone has them
@@ -200,7 +201,7 @@ def loss(
 def local_weights(
     params: Params, inputs: Inputs, hparams: HyperParams, *, config: ModelConfig
 ) -> LocalWeights:
-    """Weights θ, β and factors ρ of every node, in evaluation mode.
+    """Weights γ, and θ, β and factors ρ of every node, in evaluation mode.
 
     `dsf_jax.response(weights.beta, lam, basis)` are the filters g_i(λ). With factors
     inside the recurrence (JacobiConv as released) they are those of the outside form.
@@ -224,12 +225,12 @@ def local_weights(
         rho = _factors(local, hparams, config)
         rho = rho if rho.ndim == 2 else jnp.tile(rho[:, None], (1, num_nodes))
         theta = cumulative_weights(jnp.ones_like(gamma), rho)
-        return LocalWeights(theta=theta, beta=cumulative_weights(gamma, rho), rho=rho)
+        return LocalWeights(gamma, theta, cumulative_weights(gamma, rho), rho)
     if local is None:
         theta = jnp.ones((config.order + 1, num_nodes), dtype=gamma.dtype)
     else:
         theta = _theta(local, config)
-    return LocalWeights(theta=theta, beta=gamma[:, None] * theta, rho=None)
+    return LocalWeights(gamma, theta, gamma[:, None] * theta, rho=None)
 
 
 def node_positions(
