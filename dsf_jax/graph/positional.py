@@ -101,6 +101,7 @@ def positional_features(
       RuntimeError: as `laplacian_features`.
 
     Example:
+      >>> import tempfile
       >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
       >>> with tempfile.TemporaryDirectory() as folder:
       ...     positional_features(edge, cache=folder).x_pos.shape
