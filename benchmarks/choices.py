@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import jax
 from common import note, print_case
-from results_page import AS_RUN
+from results_rows import AS_RUN
 from table2 import (
     BASES,
     R_MODELS,
@@ -31,29 +31,47 @@ from table2 import CHOICES as RECORDS
 from dsf_jax.data.catalog import load_dataset
 from dsf_jax.engine.grid import use_all_cores
 from dsf_jax.experiments.evaluation import evaluate
-from dsf_jax.experiments.presets import preset, settings_from_json
+from dsf_jax.experiments.presets import preset
 from dsf_jax.experiments.search import tune
 from dsf_jax.experiments.spaces import Space, space_of
-from dsf_jax.models.settings import (
-    BACKBONES,
-    CLASSICAL_JACOBI,
-    GAMMA_INITS,
-    MODELS,
-    HyperParams,
-)
+from dsf_jax.models.backbones import CLASSICAL_JACOBI
+from dsf_jax.models.model import Model
+from dsf_jax.models.settings import HyperParams, restrict, settings_from_json
+from dsf_jax.models.zoo import MODELS
+
+Change = Callable[[Any], Model]  # from a model with the fields in question
 
 
 class Choice(NamedTuple):
     """One way to do it otherwise."""
 
-    model: str
+    model: str  # its name
     text: str
-    config: dict[str, Any] = {}  # fields of the model's config
+    change: Change = lambda model: model
     hparams: Callable[[HyperParams, str], HyperParams] = lambda h, dataset: h
     scaling: str = "authors"  # of the features
     is_tuned: bool = False  # by a search of its own, as long as that of Table 2
     ranges: Space = {}  # of that search, where they differ
     patience: int = 100  # epochs without a better validation score
+
+
+def _model(**fields: Any) -> Change:
+    """The model with other values of its own fields."""
+    return lambda model: dataclasses.replace(model, **fields)
+
+
+def _backbone(**fields: Any) -> Change:
+    """The model with other fields of its backbone."""
+    return lambda model: dataclasses.replace(
+        model, backbone=model.backbone._replace(**fields)
+    )
+
+
+def _local(**fields: Any) -> Change:
+    """The model with other fields of its local weights."""
+    return lambda model: dataclasses.replace(
+        model, local=dataclasses.replace(model.local, **fields)
+    )
 
 
 def _settings_of(model: str) -> Callable[[HyperParams, str], HyperParams]:
@@ -72,22 +90,18 @@ CHOICES = {
     "perceptron": Choice(
         "gpr",
         "without the graph: γ stays (1, 0, ..., 0)",
-        hparams=lambda h, _: h._replace(
-            gamma_init=GAMMA_INITS.index("ppr"), alpha=1.0, lr_gamma=0.0
-        ),
+        hparams=lambda h, _: h._replace(gamma_init="ppr", alpha=1.0, lr_gamma=0.0),
     ),
     "gpr-r": Choice("dsf-gpr-r", AS_RUN),
     "loops": Choice(
         "dsf-gpr-r",
         "positions and filter on Â, without self-loops",
-        config={
-            "backbone": BACKBONES["gpr"]._replace(filter_op="a_hat", pos_op="a_hat")
-        },
+        change=_backbone(filter_op="a_hat", pos_op="a_hat"),
     ),
     "algorithm-1": Choice(
         "dsf-gpr-r",
         "filter hidden features, then classify (Algorithm 1)",
-        config={"project_first": False},
+        change=_model(project_first=False),
     ),
     "orth": Choice(
         "dsf-gpr-r",
@@ -100,20 +114,22 @@ CHOICES = {
     ),
     "jacobi-r": Choice("dsf-jacobi-r", AS_RUN),
     "outside": Choice(
-        "dsf-jacobi-r", "ρ outside of the recurrence", config={"factors_inside": False}
+        "dsf-jacobi-r",
+        "ρ outside of the recurrence",
+        change=_backbone(factors_inside=False),
     ),
     **{
         f"jacobi-{name}": Choice(
             "dsf-jacobi-r",
             f"positions on {title} instead of A + I",
-            config={"backbone": BACKBONES["jacobi"]._replace(pos_op=name)},
+            change=_backbone(pos_op=name),
         )
         for name, title in (("a_tilde", "Ã"), ("a_hat", "Â"))
     },
     "textbook": Choice(
         "dsf-jacobi-r",
         "Jacobi polynomials of the textbook",
-        config={"backbone": CLASSICAL_JACOBI},
+        change=_model(backbone=CLASSICAL_JACOBI),
     ),
     "sole": Choice(
         "dsf-jacobi-r",
@@ -140,7 +156,7 @@ CHOICES = {
     "narrow": Choice(
         "cheb",
         "32 hidden units, as in GPR-GNN's comparison, tuned for them",
-        config={"hidden": 32},
+        change=_model(hidden=32),
         is_tuned=True,
     ),
     "ends": Choice(
@@ -152,7 +168,7 @@ CHOICES = {
     "wide": Choice(
         "gat",
         "8 heads of 64 units instead of 8, as in GPR-GNN's comparison",
-        config={"hidden": 512},
+        change=_model(hidden=512),
     ),
     **{
         f"as-in-file-{model}": Choice(model, "features as in the file", scaling="raw")
@@ -172,10 +188,12 @@ CHOICES = {
     ),
     "gpr-i": Choice("dsf-gpr-i", AS_RUN),
     "mean": Choice(
-        "dsf-gpr-i", "mean of S instead of its sum", config={"mean_correlation": True}
+        "dsf-gpr-i",
+        "mean of S instead of its sum",
+        change=_local(mean_correlation=True),
     ),
     "free": Choice(
-        "dsf-gpr-i", "σ(P W Pᵀ) with a free W", config={"correlation": "free"}
+        "dsf-gpr-i", "σ(P W Pᵀ) with a free W", change=_local(correlation="free")
     ),
     **{
         f"no-s-{base}": Choice(
@@ -191,18 +209,19 @@ CHOICES = {
 def run_choice(dataset: str, name: str, num_seeds: int) -> None:
     """Evaluate it and append the record."""
     choice = CHOICES[name]
-    MODELS[name] = dataclasses.replace(MODELS[choice.model], **choice.config)
+    model = choice.change(MODELS[choice.model])
     found = preset(dataset, choice.model)
     UNFINISHED.mkdir(parents=True, exist_ok=True)
     loaded = load_dataset(dataset, scaling=choice.scaling)
     hparams, source = choice.hparams(found.hparams, dataset), found.source
+    hparams = restrict(hparams, model.reads)
     unfinished = UNFINISHED / f"choice-{dataset}-{name}"
     study, journal = (unfinished.with_suffix(end) for end in (".study", ".journal"))
     if choice.is_tuned:
         num_trials, num_splits = search_size(dataset)
         result = tune(
             loaded,
-            name,
+            model,
             num_trials=num_trials,
             num_splits=num_splits,
             storage=study,
@@ -213,7 +232,7 @@ def run_choice(dataset: str, name: str, num_seeds: int) -> None:
         source = f"{num_trials} trials, {result['date']}"
     record = evaluate(
         loaded,
-        name,
+        model,
         hparams,
         num_seeds=num_seeds,
         patience=choice.patience,

@@ -14,41 +14,40 @@ model, `paper_flops` (two per multiply-add) and their `ratio`.
 """
 
 import argparse
-import dataclasses
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from common import print_case, print_environment
 
-from dsf_jax import MODELS, Graph, HyperParams, a_tilde, apply, init, make_inputs
+from dsf_jax import BACKBONES, Graph, HyperParams, diverse
+from dsf_jax.models.local import Local, positional, shared
+from dsf_jax.ops import a_tilde
 from dsf_jax.ops.correlation import BLOCK_ROWS
 
 ORDER, WIDTH, COLUMNS, CLASSES, FEATURES = 10, 64, 32, 5, 100
 
 
-def program_flops(model: str, graph: Graph, order: int) -> float:
+def program_flops(local: Local, graph: Graph, order: int) -> float:
     """Operations of the compiled forward pass; the segment kernel shows them to XLA."""
-    config = dataclasses.replace(MODELS[model], order=order, width=WIDTH)
+    model = diverse(BACKBONES["gpr"], local, order=order)
     op = a_tilde(graph, kernel="segment")
     x, x_pos = jnp.ones((graph.num_nodes, FEATURES)), jnp.ones((2, graph.num_nodes, 32))
-    inputs = make_inputs(graph, x, x_pos, config)._replace(filter_op=op, pos_op=op)
+    inputs = model.make_inputs(graph, x, x_pos)._replace(filter_op=op, pos_op=op)
     hparams = HyperParams(f_p=COLUMNS, eta1=0.5, eta2=0.5)
-    params = init(
-        jax.random.key(0), inputs, hparams, config=config, num_classes=CLASSES
-    )
+    params = model.init(jax.random.key(0), inputs, hparams, num_classes=CLASSES)
 
     def forward(params, inputs):
-        return apply(params, inputs, hparams, config=config).logits
+        return model.apply(params, inputs, hparams).logits
 
     cost = jax.jit(forward).lower(params, inputs).compile().cost_analysis()
     return float(cost["flops"])
 
 
-def total_flops(model: str, graph: Graph) -> float:
+def total_flops(local: Local, graph: Graph) -> float:
     """Operations at order K from programs of order 0 and 2."""
-    without_loop, with_loop = (program_flops(model, graph, k) for k in (0, 2))
-    if program_flops(model, graph, 3) - with_loop > 0.1 * with_loop:
+    without_loop, with_loop = (program_flops(local, graph, k) for k in (0, 2))
+    if program_flops(local, graph, 3) - with_loop > 0.1 * with_loop:
         raise SystemExit("this XLA counts every pass of a loop: F(K) is known directly")
     return without_loop + ORDER * (with_loop - without_loop)
 
@@ -57,7 +56,7 @@ def paper_flops(variant: str, graph: Graph) -> float:
     """Two operations per multiply-add of Section 4.3.2."""
     n, e, k, d, f_p = graph.num_nodes, graph.num_edges, ORDER, WIDTH, COLUMNS
     count = n * (f_p * d + 2 * k * d + 2 * d + k + 1) + 2 * e * k * d
-    if variant == "i":
+    if variant == "I":
         count += 2 * n**2 * k * d
     return 2.0 * count
 
@@ -73,12 +72,13 @@ def main() -> None:
             0, BLOCK_ROWS, size=(BLOCK_ROWS * degree // 2, 2)
         )
         graph = Graph.from_edges(edges, num_nodes=BLOCK_ROWS)
-        base = total_flops("gpr", graph)
-        for variant in ("r", "i"):
-            added = total_flops(f"dsf-gpr-{variant}", graph) - base
+        base = total_flops(shared(), graph)
+        for variant in ("R", "I"):
+            local = positional(variant, width=WIDTH)
+            added = total_flops(local, graph) - base
             expected = paper_flops(variant, graph)
             print_case(
-                model=f"dsf-gpr-{variant}",
+                model=f"dsf-gpr-{variant.lower()}",
                 nodes=graph.num_nodes,
                 edges=graph.num_edges,
                 xla_flops=added,

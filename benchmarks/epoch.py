@@ -31,15 +31,14 @@ from dsf_jax import (
     MODELS,
     Dataset,
     HyperParams,
-    SparseFeatures,
-    a_tilde,
+    Model,
     load_dataset,
     make_dataset,
-    make_inputs,
     make_splits,
 )
 from dsf_jax.engine.grid import choose_lanes, run_grid, use_all_cores
 from dsf_jax.experiments.evaluation import prepare
+from dsf_jax.ops import SparseFeatures, a_tilde
 from dsf_jax.train import TrainConfig, TrainData, grid_jobs, run_jobs
 
 REPEATS = 5
@@ -69,12 +68,12 @@ def ring_graph(num_nodes: int, degree: int = 10) -> Dataset:
     return make_dataset(pairs, features, labels, name=f"ring-{num_nodes}")
 
 
-def prepare_random(dataset: Dataset, model: str) -> TrainData:
+def prepare_random(dataset: Dataset, model: Model) -> TrainData:
     """One split, and positions from a normal distribution: real ones take minutes."""
     rng = np.random.default_rng(1)
     x_pos = rng.normal(size=(2, dataset.graph.num_nodes, 32)).astype(np.float32)
     features = SparseFeatures.from_scipy(dataset.features)
-    inputs = make_inputs(dataset.graph, features, jnp.asarray(x_pos), MODELS[model])
+    inputs = model.make_inputs(dataset.graph, features, jnp.asarray(x_pos))
     masks = map(jnp.asarray, make_splits(dataset, num_splits=1))
     return TrainData(inputs, jnp.asarray(dataset.labels), *masks)
 
@@ -84,26 +83,26 @@ def peak_rss_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def program_mb(data: TrainData, model: str, lanes: int) -> float:
+def program_mb(data: TrainData, model: Model, lanes: int) -> float:
     """Memory of the grid as one compiled call."""
     jobs = grid_jobs(HyperParams(), num_splits=1, num_seeds=lanes, seed=0)
     train_config = TrainConfig(num_classes=5, lanes=lanes)
-    run = jax.jit(run_jobs, static_argnames=("config", "train_config"))
-    lowered = run.lower(jobs, data, config=MODELS[model], train_config=train_config)
+    run = jax.jit(run_jobs, static_argnames=("model", "train_config"))
+    lowered = run.lower(jobs, data, model=model, train_config=train_config)
     analysis = lowered.compile().memory_analysis()
     return (analysis.argument_size_in_bytes + analysis.temp_size_in_bytes) / 2**20
 
 
 def time_epochs(
-    dataset: Dataset, data: TrainData, model: str, lanes: int, epochs: int
+    dataset: Dataset, data: TrainData, name: str, lanes: int, epochs: int
 ) -> dict[str, object]:
     """Full lanes, every run of equal length, no early end."""
-    hparams = comparable_settings(dataset.name, model)
+    hparams = comparable_settings(dataset.name, name)
     jobs = grid_jobs(hparams, num_splits=1, num_seeds=lanes, seed=0)
     train_config = TrainConfig(
         num_classes=dataset.num_classes, epochs=epochs, patience=epochs, lanes=lanes
     )
-    configs = {"config": MODELS[model], "train_config": train_config}
+    configs = {"model": MODELS[name], "train_config": train_config}
     first = run_grid(jobs, data, **configs)
     if not np.all(first.jobs.epochs_run == epochs):
         raise SystemExit(f"runs ended early: {first.jobs.epochs_run.tolist()}")
@@ -115,7 +114,7 @@ def time_epochs(
     ms, unit = (float(value) for value in np.median(pairs, axis=0))
     return {
         "dataset": dataset.name,
-        "model": model,
+        "model": name,
         "lanes": lanes,
         "ms_per_epoch_run": ms,
         "scipy_product_ms": unit,
@@ -140,20 +139,20 @@ def main() -> None:
         datasets = map(ring_graph, arguments.nodes)
     else:
         datasets = [load_dataset(arguments.dataset)]
-    config = MODELS[arguments.model]
+    model = MODELS[arguments.model]
     for dataset in datasets:
         if arguments.nodes:
-            data = prepare_random(dataset, arguments.model)
+            data = prepare_random(dataset, model)
         else:
             splits = make_splits(dataset, num_splits=1)
-            data = prepare(dataset, splits, model=arguments.model)
+            data = prepare(dataset, splits, model=model)
         for label in arguments.lanes:
             note(f"{dataset.name}, {arguments.model}: {label} lanes")
             auto = label == "auto"
-            lanes = choose_lanes(data, config=config) if auto else int(label)
+            lanes = choose_lanes(data, model=model) if auto else int(label)
             case = time_epochs(dataset, data, arguments.model, lanes, arguments.epochs)
             if arguments.nodes:
-                case["program_mb"] = program_mb(data, arguments.model, lanes)
+                case["program_mb"] = program_mb(data, model, lanes)
             print_case(chosen_by=label, **case)
 
 

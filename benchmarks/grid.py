@@ -44,21 +44,21 @@ def main() -> None:
     arguments = parser.parse_args()
     use_all_cores()
     print_environment()
-    dataset, config = load_dataset(arguments.dataset), MODELS[arguments.model]
+    dataset, model = load_dataset(arguments.dataset), MODELS[arguments.model]
     splits = make_splits(dataset, num_splits=arguments.splits)
-    data = prepare(dataset, splits, model=arguments.model)
+    data = prepare(dataset, splits, model=model)
     jobs = grid_jobs(
         comparable_settings(arguments.dataset, arguments.model),
         num_splits=arguments.splits,
         num_seeds=arguments.seeds,
         seed=0,
     )
-    lanes = choose_lanes(data, config=config)
+    lanes = choose_lanes(data, model=model)
     protocol = {"num_classes": dataset.num_classes, "metric": dataset.metric}
     report = run_grid(
         jobs,
         data,
-        config=config,
+        model=model,
         train_config=TrainConfig(lanes=lanes, **protocol),
         on_progress=show,
     )
@@ -84,7 +84,7 @@ def main() -> None:
         run_grid(
             jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], jobs),
             data,
-            config=config,
+            model=model,
             train_config=TrainConfig(lanes=1, **protocol),
             devices=jax.devices()[:1],
         )

@@ -21,22 +21,14 @@ import numpy as np
 import scipy.sparse as sp
 from common import note, print_case, print_environment
 
-from dsf_jax import (
-    MODELS,
-    Graph,
-    HyperParams,
-    SparseFeatures,
-    apply,
-    draw_masks,
-    init,
-    loss,
-    make_inputs,
-)
+from dsf_jax import MODELS, Graph, HyperParams
+from dsf_jax.models import Run
+from dsf_jax.ops import SparseFeatures
 
 FEATURES, CLASSES = 500, 5
 
 
-def measure(model: str, num_nodes: int, degree: int) -> dict[str, object]:
+def measure(name: str, num_nodes: int, degree: int) -> dict[str, object]:
     """One training step (loss, gradient, update) of a model on a random graph."""
     rng = np.random.default_rng(0)
     edges = rng.integers(0, num_nodes, size=(num_nodes * degree // 2, 2))
@@ -47,32 +39,32 @@ def measure(model: str, num_nodes: int, degree: int) -> dict[str, object]:
     x_pos = jnp.asarray(rng.normal(size=(2, num_nodes, 32)) * 0.01, dtype=jnp.float32)
     labels = jnp.asarray(rng.integers(0, CLASSES, size=num_nodes))
     mask = jnp.asarray(rng.uniform(size=num_nodes) < 0.6)
-    config = MODELS[model]
+    model = MODELS[name]
     hparams = HyperParams(eta1=0.5, eta2=0.5)
-    inputs = make_inputs(graph, features, x_pos, config)
+    inputs = model.make_inputs(graph, features, x_pos)
 
     def step(params, key, inputs):
-        masks = draw_masks(key, params, inputs, hparams, config=config)
+        masks = model.draw_masks(key, params, Run(inputs, hparams))
 
         def value(params):
-            output = apply(params, inputs, hparams, config=config, masks=masks)
-            return loss(output, labels, mask, hparams, config=config)
+            output = model.apply(params, inputs, hparams, masks=masks)
+            return model.loss(output, labels, mask, hparams)
 
         value_now, gradient = jax.value_and_grad(value)(params)
         return value_now, jax.tree.map(lambda p, g: p - 0.01 * g, params, gradient)
 
     key = jax.random.key(0)
-    params = init(key, inputs, hparams, config=config, num_classes=CLASSES)
+    params = model.init(key, inputs, hparams, num_classes=CLASSES)
     compiled = jax.jit(step).lower(params, key, inputs).compile()
     analysis = compiled.memory_analysis()
     start = time.perf_counter()
     value_now, _ = jax.block_until_ready(compiled(params, key, inputs))
     seconds = time.perf_counter() - start
     if not np.isfinite(value_now):
-        raise SystemExit(f"{model}: the loss is {value_now}, not measured")
+        raise SystemExit(f"{name}: the loss is {value_now}, not measured")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
-        "model": model,
+        "model": name,
         "nodes": num_nodes,
         "edges": graph.num_edges,
         "seconds": seconds,
@@ -91,13 +83,13 @@ def main() -> None:
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
-        (model,) = arguments.models
-        print_case(**measure(model, arguments.nodes, arguments.degree))
+        (name,) = arguments.models
+        print_case(**measure(name, arguments.nodes, arguments.degree))
         return
     print_environment()
-    for model in arguments.models:
-        note(f"{model} on {arguments.nodes} nodes")
-        command = [sys.executable, __file__, "--child", "--models", model]
+    for name in arguments.models:
+        note(f"{name} on {arguments.nodes} nodes")
+        command = [sys.executable, __file__, "--child", "--models", name]
         command += ["--nodes", str(arguments.nodes), "--degree", str(arguments.degree)]
         finished = subprocess.run(command, capture_output=True, text=True, check=True)
         print_case(**json.loads(finished.stdout))

@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from common import note, print_case, print_environment, time_calls
 
-from dsf_jax import Graph, a_tilde, load_dataset, propagate
+from dsf_jax import Graph, load_dataset
+from dsf_jax.ops import a_tilde, propagate
 from dsf_jax.ops.operator import Kernel
 
 RUNS = 10

@@ -14,7 +14,8 @@ import numpy as np
 from common import note, print_case, print_environment
 from sklearn.metrics import adjusted_rand_score
 
-from dsf_jax import MODELS, make_splits, region_of, regions
+from dsf_jax import MODELS, make_splits, regions
+from dsf_jax.data import region_of
 from dsf_jax.data.synthetic import NUM_REGIONS
 from dsf_jax.experiments.evaluation import prepare
 from dsf_jax.experiments.presets import preset
@@ -22,14 +23,14 @@ from dsf_jax.explain.reading import read_filters, representatives, variance_shar
 from dsf_jax.train import TrainConfig, grid_jobs, run_jobs
 
 
-def run_model(model: str, num_runs: int) -> None:
+def run_model(name: str, num_runs: int) -> None:
     """Train, cluster, compare; prints one line."""
-    dataset, config = regions(), MODELS[model]
+    dataset, model = regions(), MODELS[name]
     truth = region_of(dataset.graph.num_nodes)
-    hparams = preset("regions", model).hparams
+    hparams = preset("regions", name).hparams
     data = prepare(dataset, make_splits(dataset, num_splits=num_runs), model=model)
     static = {
-        "config": config,
+        "model": model,
         "train_config": TrainConfig(
             num_classes=2, epochs=300, patience=100, lanes=4, keeps_params=True
         ),
@@ -40,12 +41,12 @@ def run_model(model: str, num_runs: int) -> None:
     indices, shares = [], []
     for i in range(num_runs):
         params = jax.tree.map(lambda leaf, i=i: leaf[i], results.params)
-        filters = read_filters(params, data.inputs, hparams, config=config)
+        filters = read_filters(params, data.inputs, hparams, model=model)
         found = representatives(filters.beta, count=NUM_REGIONS).cluster
         indices.append(adjusted_rand_score(truth, found))
         shares.append(variance_share(filters.beta, truth))
     print_case(
-        model=model,
+        model=name,
         runs=num_runs,
         mean_ari=float(np.mean(indices)),
         lowest_ari=float(np.min(indices)),
@@ -62,9 +63,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10)
     arguments = parser.parse_args()
     print_environment()
-    for model in arguments.models:
-        note(model)
-        run_model(model, arguments.runs)
+    for name in arguments.models:
+        note(name)
+        run_model(name, arguments.runs)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,7 @@ import numpy as np
 from common import note, print_case, print_environment
 
 from dsf_jax import MODELS, Dataset, HyperParams, make_splits, prepare, regions
-from dsf_jax.experiments.presets import settings_to_json
-from dsf_jax.models.settings import GAMMA_INITS
+from dsf_jax.models.settings import GAMMA_INITS, settings_to_json
 from dsf_jax.train import GridResult, Jobs, TrainConfig, grid_jobs, run_jobs
 
 PAIR = ("gpr", "dsf-gpr-r")
@@ -64,14 +63,14 @@ def search_jobs(trials: HyperParams, seed: int) -> Jobs:
 
 
 def run_model(
-    dataset: Dataset, model: str, trials: HyperParams, seed: int, lanes: int
+    dataset: Dataset, name: str, trials: HyperParams, seed: int, lanes: int
 ) -> GridResult:
     """Search, choose, evaluate; prints one line."""
     start = time.perf_counter()
     splits = make_splits(dataset, kind="stratified", num_splits=10)
-    data = prepare(dataset, splits, model=model)
+    data = prepare(dataset, splits, model=name)
     static = {
-        "config": MODELS[model],
+        "model": MODELS[name],
         "train_config": TrainConfig(
             num_classes=dataset.num_classes, epochs=200, patience=50, lanes=lanes
         ),
@@ -86,7 +85,7 @@ def run_model(
     )
     print_case(
         generator_seed=seed,
-        model=model,
+        model=name,
         mean=100 * float(result.summary.mean),
         ci95=100 * float(result.summary.ci95),
         runs=int(result.summary.num_finite),
@@ -114,9 +113,9 @@ def main() -> None:
     for seed in arguments.generator_seeds:
         dataset = regions(arguments.nodes, seed=seed)
         summaries = []
-        for model in PAIR:
-            note(f"regions, generator seed {seed}: {model}")
-            result = run_model(dataset, model, trials, seed, arguments.lanes)
+        for name in PAIR:
+            note(f"regions, generator seed {seed}: {name}")
+            result = run_model(dataset, name, trials, seed, arguments.lanes)
             summaries.append(result.summary)
         gain = 100 * float(summaries[1].mean - summaries[0].mean)
         widths = 100 * float(summaries[0].ci95 + summaries[1].ci95)

@@ -16,6 +16,7 @@ from results_format import (
     Row,
     difference,
     printed,
+    printed_gain,
     table,
     value,
 )
@@ -67,7 +68,9 @@ def published_bases(
             diverse = ours.get((dataset, f"dsf-{base}-r", "stratified"))
             if not (as_published and own_rule and tuned and diverse):
                 continue
-            paper = _printed_gain(theirs, dataset, base)
+            key = dataset, f"dsf-{base}-r", "stratified"
+            paper = printed_gain(theirs, key, base)
+            assert paper is not None
             lines.append(
                 [
                     f"{TITLES[base]}, {title}",
@@ -98,11 +101,6 @@ def published_bases(
         *("DSF-R less published", "less published, own rule", "less tuned", "paper"),
     )
     return text + table(header, lines)
-
-
-def _printed_gain(theirs: dict[Key, Row], dataset: str, base: str) -> float:
-    with_dsf = theirs[dataset, f"dsf-{base}-r", "stratified"]["mean"]
-    return float(with_dsf - theirs[dataset, base, "stratified"]["mean"])
 
 
 def authors_split(theirs: dict[Key, Row], rows: Iterable[Row]) -> str:
@@ -188,8 +186,9 @@ def scalings(records: list[Row], theirs: dict[Key, Row]) -> str:
                 if not any(cells):
                     continue
                 pair = [of_graph.get(name, {}).get(base) for name in SCALINGS]
-                paper = printed(theirs, (dataset, model, "stratified"))
-                gain = _printed_gain(theirs, dataset, base) if model != base else None
+                key = dataset, model, "stratified"
+                paper = printed(theirs, key)
+                gain = printed_gain(theirs, key, base) if model != base else None
                 lines.append(
                     [
                         TITLES[model],

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dsf_jax.experiments.evaluation import finite_scores
-from dsf_jax.experiments.intervals import interval, paired_difference
+from dsf_jax.experiments.intervals import Interval, interval, paired_difference
 
 TITLES = {
     "gcn": "GCN",
@@ -36,6 +36,10 @@ DATASETS = {
     "squirrel": "Squirrel",
     "cora": "Cora",
     "citeseer": "Citeseer",
+    "twitch-de": "Twitch-DE",
+    "pubmed": "Pubmed",
+    "computers": "Computers",
+    "photo": "Photo",
 }
 BASES = ("gpr", "bern", "jacobi")
 
@@ -103,10 +107,27 @@ def printed(theirs: dict[Key, Row], key: Key) -> Row | None:
 
 def difference(row: Row, other: Row) -> str:
     """One model less another on the runs that both have; bold where separated."""
-    scores, others = same_runs(row, other), same_runs(other, row)
-    gain = paired_difference(scores, others, "clustered")
+    gain = paired_gain(row, other)
     text = f"{gain.mean:+z.2f} ± {gain.half:.2f}"
-    return f"**{text}**" if is_separated(summary(scores), summary(others)) else text
+    one, two = summary(same_runs(row, other)), summary(same_runs(other, row))
+    return f"**{text}**" if is_separated(one, two) else text
+
+
+def paired_gain(row: Row, other: Row) -> Interval:
+    """One model less another on the runs that both have, interval over splits."""
+    scores, others = same_runs(row, other), same_runs(other, row)
+    return paired_difference(scores, others, "clustered")
+
+
+def printed_gain(theirs: dict[Key, Row], key: Key, base: str) -> float | None:
+    """Gain of a model over another one in the paper, printed so or as two means."""
+    dataset, _, split_kind = key
+    row, base_row = theirs.get(key), printed(theirs, (dataset, base, split_kind))
+    if row is not None and "gain" in row:
+        return float(row["gain"])
+    if row is None or base_row is None:
+        return None
+    return float(row["mean"] - base_row["mean"])
 
 
 def same_runs(row: Row, other: Row) -> Float[np.ndarray, "S R"]:

@@ -11,11 +11,9 @@ from collections.abc import Iterable
 
 from results_checks import (
     authors_split,
-    chosen_rows,
     published_bases,
     scalings,
     spread_of,
-    with_spreads,
 )
 from results_format import (
     BASES,
@@ -31,13 +29,14 @@ from results_format import (
     mark_over_splits,
     marks,
     printed,
+    printed_gain,
     same_runs,
     summary,
     table,
     value,
 )
+from results_rows import compared_choices, table_rows
 
-AS_RUN = "as the authors ran it"
 PARTS = {"ipe": "IPE", "lgwd": "LGWD", "orth": "L_Orth"}
 
 INTRODUCTION = """\
@@ -65,6 +64,13 @@ interval over the runs. Protocol, searches and what did not reproduce:
   the two models are separated.
 - PA-GNN has no mean in the paper. Of its other graphs Twitch-DE, Pubmed, Computers and
   Photo have not been run.
+
+The same as tables of numbers, for programs: [Table 2](results/table2.csv),
+[gains](results/gains.csv), [open choices](results/choices.csv).
+
+![Gains of DSF over its base, ours with intervals, and the paper's](figures/gains.svg)
+
+![Our mean less the paper's, model by model and graph by graph](figures/table2.svg)
 """
 
 OPEN_CHOICES = """\
@@ -86,8 +92,7 @@ def render(
 ) -> str:
     """The page."""
     records, published = list(records), list(published)
-    ours, theirs = by_key(chosen_rows(records)), by_key(paper)
-    ours = with_spreads(ours, by_key(spreads))
+    ours, theirs = table_rows(records, spreads), by_key(paper)
     parts = [
         INTRODUCTION,
         _overview(ours, theirs),
@@ -99,7 +104,7 @@ def render(
         _rivals(ours),
         _ablations(ours, theirs),
         _sparse(ours, theirs),
-        _choices(list(choices), ours),
+        _choices(choices, ours),
     ]
     return "\n".join(part for part in parts if part)
 
@@ -190,14 +195,12 @@ def _gain(ours: dict[Key, Row], key: Key, base: str) -> str:
 
 
 def _printed_gain(theirs: dict[Key, Row], key: Key, base: str) -> str:
-    dataset, model, split_kind = key
-    row, base_row = theirs.get(key), theirs.get((dataset, base, split_kind))
-    if row is not None and "gain" in row:
-        return f"{row['gain']:+z.2f}"
-    if row is None or base_row is None:
+    gain = printed_gain(theirs, key, base)
+    if gain is None:
         return ""
-    text = f"{row['mean'] - base_row['mean']:+z.2f}"
-    return f"**{text}**" if is_separated(row, base_row) else text
+    row, base_row = theirs[key], theirs.get((key[0], base, key[2]))
+    is_bold = "mean" in row and base_row is not None and is_separated(row, base_row)
+    return f"**{gain:+z.2f}**" if is_bold else f"{gain:+z.2f}"
 
 
 def _gains(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
@@ -307,25 +310,14 @@ def _sparse(ours: dict[Key, Row], theirs: dict[Key, Row]) -> str:
     return title + table(header, rows) if rows else ""
 
 
-def _choices(rows: list[Row], ours: dict[Key, Row]) -> str:
+def _choices(rows: Iterable[Row], ours: dict[Key, Row]) -> str:
     """What the paper leaves open, beside the same runs without the choice."""
-    as_run = {_by_settings(row): row for row in rows if row["text"] == AS_RUN}
-    graphs, models = list(DATASETS), list(TITLES)
-    rows = sorted(
-        (row for row in rows if row["text"] != AS_RUN),
-        key=lambda row: (graphs.index(row["dataset"]), models.index(row["model"])),
-    )
     lines = []
-    for row in rows:
-        dataset, model = row["dataset"], row["model"]
-        in_table = ours.get((dataset, model, "stratified"))
-        reference = as_run.get(_by_settings(row), in_table)
-        if reference is None:
-            continue  # the cell is to be run again
+    for row, reference in compared_choices(rows, ours):
         is_published = row["settings_source"].startswith("published")
         lines.append(
             [
-                f"{TITLES[model]}, {DATASETS[dataset]}: {row['text']}"
+                f"{TITLES[row['model']]}, {DATASETS[row['dataset']]}: {row['text']}"
                 + (" (published settings)" if is_published else ""),
                 value(summary(same_runs(row, reference))),
                 value(summary(same_runs(reference, row))),
@@ -334,7 +326,3 @@ def _choices(rows: list[Row], ours: dict[Key, Row]) -> str:
         )
     header = ("choice", "with it", "without it", "difference")
     return OPEN_CHOICES + table(header, lines) if lines else ""
-
-
-def _by_settings(row: Row) -> tuple[str, str, str]:
-    return row["dataset"], row["model"], row["settings_source"]

@@ -23,8 +23,8 @@ from common import note, print_case, print_environment
 from dsf_jax import MODELS, load_dataset, make_splits, prepare
 from dsf_jax.engine.grid import run_grid, use_all_cores
 from dsf_jax.experiments.evaluation import protocol
-from dsf_jax.experiments.presets import settings_from_json
 from dsf_jax.experiments.search import PAD_JOBS, tune
+from dsf_jax.models.settings import settings_from_json
 from dsf_jax.train import Jobs, grid_jobs
 
 TRIALS, BEST, SEEDS = 100, 40, 2
@@ -40,18 +40,18 @@ def best_trials(storage: Path) -> list[optuna.trial.FrozenTrial]:
     return sorted(done, key=lambda trial: -(trial.value or 0.0))[:BEST]
 
 
-def run_model(dataset_name: str, model: str, folder: Path) -> dict[str, Any]:
+def run_model(dataset_name: str, name: str, folder: Path) -> dict[str, Any]:
     """Search, run the best trials again, compare."""
-    dataset = load_dataset(dataset_name)
-    storage = folder / f"selection-{dataset_name}-{model}.study"
-    note(f"{dataset_name}, {model}: {TRIALS} trials")
+    dataset, model = load_dataset(dataset_name), MODELS[name]
+    storage = folder / f"selection-{dataset_name}-{name}.study"
+    note(f"{dataset_name}, {name}: {TRIALS} trials")
     tune(dataset, model, num_trials=TRIALS, storage=storage)
     trials = best_trials(storage)
     splits = make_splits(dataset, num_splits=10)
     data = prepare(dataset, splits, model=model)
     limits = {"epochs": 1000, "patience": 100, "lanes": None}
     configs = {
-        "config": MODELS[model],
+        "model": model,
         "train_config": protocol(dataset, data, model=model, **limits),
     }
     means = {"test": [], "val": [], "val_loss": []}
@@ -63,8 +63,8 @@ def run_model(dataset_name: str, model: str, folder: Path) -> dict[str, Any]:
             hparams, num_splits=10, num_seeds=SEEDS, seed=10_000 + trial.number
         )
         results = run_grid(jobs, data, **configs, pad_to=PAD_JOBS).jobs
-        for name, values in means.items():
-            values.append(float(np.mean(getattr(results, name))))
+        for field, values in means.items():
+            values.append(float(np.mean(getattr(results, field))))
     test = 100 * np.asarray(means["test"])
     measures = {
         "trial": [trial.value for trial in trials],
@@ -73,12 +73,12 @@ def run_model(dataset_name: str, model: str, folder: Path) -> dict[str, Any]:
     }
     return {
         "dataset": dataset_name,
-        "model": model,
+        "model": name,
         **{
-            f"rank_correlation_{name}": float(
+            f"rank_correlation_{field}": float(
                 scipy.stats.spearmanr(values, test).statistic
             )
-            for name, values in measures.items()
+            for field, values in measures.items()
         },
         "test_of_best_trial": float(test[0]),
         "test_of_best_val": float(test[np.argmax(means["val"])]),
@@ -96,8 +96,8 @@ def main() -> None:
     arguments = parser.parse_args()
     use_all_cores()
     print_environment()
-    for model in arguments.models:
-        print_case(**run_model(arguments.dataset, model, arguments.folder))
+    for name in arguments.models:
+        print_case(**run_model(arguments.dataset, name, arguments.folder))
         jax.clear_caches()
 
 

@@ -20,7 +20,8 @@ from table2 import UNFINISHED, append_row, read_rows, row_key
 from dsf_jax.data.catalog import load_dataset
 from dsf_jax.engine.grid import use_all_cores
 from dsf_jax.experiments.evaluation import evaluate
-from dsf_jax.experiments.presets import settings_from_json
+from dsf_jax.models.settings import restrict, settings_from_json
+from dsf_jax.models.zoo import MODELS
 
 
 def main() -> None:
@@ -47,7 +48,7 @@ def main() -> None:
         record = evaluate(
             load_dataset(dataset),
             model,
-            settings_from_json(row["settings"]),
+            restrict(settings_from_json(row["settings"]), MODELS[model].reads),
             num_seeds=1,
             split_kind=split_kind,
             spread=True,

@@ -7,27 +7,30 @@ Works through `CELLS` in order, restricted to the data sets and models that are 
 A finished search appends its settings to `dsf_jax/experiments/tuned.jsonl`, a finished
 evaluation one record to `results/table2.jsonl`; what is there already is skipped.
 Searches and evaluations on their way keep journals in `results/unfinished`, so that a
-run that is killed goes on where it was. `docs/results.md` is written anew after every
-cell, or by `--render` alone.
+run that is killed goes on where it was. `docs/results.md`, its figures and the tables
+as CSV are written anew after every cell, or by `--render` alone.
 """
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import results_rows
 from common import note, print_case
+from results_figures import forest, heat_map
+from results_format import by_key
 from results_page import render
 
 from dsf_jax.data.catalog import load_dataset
 from dsf_jax.engine.grid import Progress, use_all_cores
 from dsf_jax.experiments.evaluation import evaluate
-from dsf_jax.experiments.presets import preset, published, settings_from_json
+from dsf_jax.experiments.presets import preset, published
 from dsf_jax.experiments.search import TuneProgress, tune
-from dsf_jax.models.settings import HyperParams
-from dsf_jax.storage import to_json
+from dsf_jax.models.settings import HyperParams, restrict, settings_from_json
+from dsf_jax.models.zoo import MODELS
+from dsf_jax.storage import append_line, read_lines
 
 ROOT = Path(__file__).parent.parent
 TUNED = ROOT / "dsf_jax" / "experiments" / "tuned.jsonl"
@@ -37,7 +40,7 @@ CHOICES = ROOT / "benchmarks" / "results" / "choices.jsonl"
 PUBLISHED = ROOT / "benchmarks" / "results" / "published.jsonl"
 SPREADS = ROOT / "benchmarks" / "results" / "spreads.jsonl"
 UNFINISHED = ROOT / "benchmarks" / "results" / "unfinished"
-PAGE = ROOT / "docs" / "results.md"
+DOCS = ROOT / "docs"
 
 SMALL = ("texas", "wisconsin", "cornell")
 CITATION = ("cora", "citeseer")
@@ -133,6 +136,11 @@ CELLS = (
         for base in BASES
         for model in (base, f"dsf-{base}-r")
     ),
+    *(
+        Cell("squirrel", model, 40, 2, finalists=8, seeds=5)
+        for base in BASES
+        for model in (base, f"dsf-{base}-r")
+    ),
 )
 
 
@@ -161,11 +169,11 @@ def run_cell(cell: Cell) -> None:
         source = _source(cell, found["date"])
         append_row(TUNED, found | {"source": source} | scaling)
         storage.unlink()
-        hparams = settings_from_json(found["settings"])
+        hparams = _read_settings(cell, found)
     elif cell.trials:
         row = _find(TUNED, cell)
         assert row is not None
-        hparams, source = settings_from_json(row["settings"]), row["source"]
+        hparams, source = _read_settings(cell, row), row["source"]
     note(f"{cell.name}: 10 splits x {cell.seeds} seeds")
     journal = UNFINISHED / f"{cell.name}.journal"
     record = evaluate(
@@ -201,12 +209,17 @@ def _settings(cell: Cell) -> tuple[HyperParams, str]:
         row = _find(TUNED, cell._replace(model=cell.like))
         if row is None:
             raise SystemExit(f"{cell.name} needs {cell.like} on {cell.dataset} first")
-        return settings_from_json(row["settings"]), f"as {cell.like}: {row['source']}"
+        return _read_settings(cell, row), f"as {cell.like}: {row['source']}"
     found = preset(cell.dataset, cell.model)
     if cell.scaling:  # DSF has published settings for Chameleon only
         sources = (published(name, cell.model) for name in (cell.dataset, "chameleon"))
         found = next(preset for preset in sources if preset is not None)
     return found.hparams, found.source
+
+
+def _read_settings(cell: Cell, row: dict[str, Any]) -> HyperParams:
+    """Those of a row that the model of the cell reads; it may be of another model."""
+    return restrict(settings_from_json(row["settings"]), MODELS[cell.model].reads)
 
 
 def _find(file: Path, cell: Cell) -> dict[str, Any] | None:
@@ -224,15 +237,12 @@ def row_key(row: dict[str, Any]) -> tuple[str, ...]:
 
 def read_rows(file: Path) -> list[dict[str, Any]]:
     """Rows of a file of JSON lines; none if it does not exist."""
-    if not file.exists():
-        return []
-    return [json.loads(line) for line in file.read_text().splitlines()]
+    return read_lines(file) if file.exists() else []
 
 
 def append_row(file: Path, row: dict[str, Any]) -> None:
-    """One more line of a file of records."""
-    with file.open("a") as stream:
-        stream.write(to_json(row) + "\n")
+    """One more line of a file of records; on disk when this returns."""
+    append_line(file, row)
 
 
 def _every(seconds: float, show: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -257,11 +267,30 @@ def _show_runs(progress: Progress) -> None:
     note(f"  {progress.num_done}/{progress.num_jobs} runs, {progress.status}")
 
 
-def write_page() -> None:
-    """Render the records."""
+def rendered() -> dict[str, str]:
+    """All that is made of the records: the text of each file by its place in `docs`."""
     files = (RECORDS, PAPER, CHOICES, PUBLISHED, SPREADS)
-    page = render(*map(read_rows, files))
-    PAGE.write_text(page, encoding="utf-8")
+    records, paper, choices, published, spreads = map(read_rows, files)
+    ours, theirs = results_rows.table_rows(records, spreads), by_key(paper)
+    cells = results_rows.cells(ours, theirs)
+    gains = results_rows.gains(ours, theirs)
+    chosen = results_rows.choices(choices, ours)
+    return {
+        "results.md": render(records, paper, choices, published, spreads),
+        "results/table2.csv": results_rows.to_csv(cells),
+        "results/gains.csv": results_rows.to_csv(gains),
+        "results/choices.csv": results_rows.to_csv(chosen),
+        "figures/gains.svg": forest(gains),
+        "figures/table2.svg": heat_map(cells, theirs),
+    }
+
+
+def write_results() -> None:
+    """Render the records."""
+    for name, text in rendered().items():
+        file = DOCS / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
 
 
 def main() -> None:
@@ -269,10 +298,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--datasets", nargs="+")
     parser.add_argument("--models", nargs="+")
-    parser.add_argument("--render", action="store_true", help="only write the page")
+    parser.add_argument(
+        "--render", action="store_true", help="only write page, figures and CSV"
+    )
     arguments = parser.parse_args()
     if arguments.render:
-        write_page()
+        write_results()
         return
     use_all_cores()
     for cell in CELLS:
@@ -282,7 +313,7 @@ def main() -> None:
             continue
         if _find(RECORDS, cell) is None:
             run_cell(cell)
-            write_page()
+            write_results()
             jax.clear_caches()
 
 

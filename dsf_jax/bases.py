@@ -45,7 +45,7 @@ class Basis(NamedTuple):
     """
 
     recurrence: Callable[[int], Recurrence]
-    matrix: Callable[[int], np.ndarray] = identity_matrix
+    matrix: Callable[[int], np.ndarray | Array] = identity_matrix
 
 
 def polynomial_basis(
@@ -118,6 +118,18 @@ legendre = Basis(_legendre)
 
 bernstein = polynomial_basis(_bernstein_values)
 """P_k(λ) = 2^-K binom(K, k) λ^k (2 - λ)^(K - k), as in BernNet; they sum to 1."""
+
+
+def _node_matrix(order: int) -> np.ndarray:
+    # x_j = cos((K - j + 1/2) π / (K + 1)), ascending; the term of T_0 counts half
+    angles = np.pi * (order - np.arange(order + 1) + 0.5) / (order + 1)
+    cosines = np.cos(np.outer(angles, np.arange(order + 1)))
+    return 2 / (order + 1) * np.where(np.arange(order + 1) == 0, 0.5, 1.0) * cosines
+
+
+chebyshev_nodes = Basis(_chebyshev, _node_matrix)
+"""P_j is 1 at the Chebyshev node λ_j = 1 + x_j and 0 at the others, as in ChebNetII:
+the weight of P_j is the value of the filter at λ_j, from low to high frequencies."""
 
 
 def jacobi(a: Scalar, b: Scalar) -> Basis:

@@ -18,14 +18,8 @@ from jax import Array
 from jaxtyping import Float
 
 from dsf_jax.bases import Basis, evaluate_recurrence, identity_matrix
-from dsf_jax.bases import bernstein as bernstein
-from dsf_jax.bases import chebyshev as chebyshev
-from dsf_jax.bases import jacobi as jacobi
-from dsf_jax.bases import legendre as legendre
-from dsf_jax.bases import monomial as monomial
-from dsf_jax.ops.operator import Operator
-from dsf_jax.ops.order_sums import weigh_terms
-from dsf_jax.ops.recurrence import Recurrence, recurrence_terms
+from dsf_jax.ops.operator import Operator, check_operator
+from dsf_jax.ops.recurrence import Recurrence, recurrence_terms, weigh_terms
 
 
 def basis_terms(
@@ -36,7 +30,9 @@ def basis_terms(
     For reading and testing; the filters below never change the basis of a signal.
 
     Example:
-      >>> from dsf_jax import Graph, a_hat
+      >>> from dsf_jax import Graph
+      >>> from dsf_jax.bases import monomial
+      >>> from dsf_jax.ops import a_hat
       >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
       >>> basis_terms(a_hat(edge), jnp.eye(2), monomial, 3).shape
       (4, 2, 2)
@@ -63,20 +59,20 @@ def shared_filter(
       The filtered signal.
 
     Example:
-      >>> from dsf_jax import Graph, a_hat
+      >>> from dsf_jax import Graph
+      >>> from dsf_jax.bases import monomial
+      >>> from dsf_jax.ops import a_hat
       >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
       >>> low_pass = jnp.asarray([0.5, 0.5])  # (1 + (1 - λ)) / 2 keeps the mean
       >>> x = jnp.asarray([[1.0], [3.0]])
       >>> shared_filter(a_hat(edge), x, low_pass, monomial).tolist()
       [[2.0], [2.0]]
     """
-    weights = _recurrence_weights(alpha, basis)
-    terms = recurrence_terms(op, basis.recurrence(alpha.shape[0] - 1), x)
-    return weigh_terms(_for_all_nodes(weights), terms)
+    return diverse_filter(op, x, alpha[:, None], basis)
 
 
 def diverse_filter(
-    op: Operator, x: Float[Array, "N C"], beta: Float[Array, "K1 N ..."], basis: Basis
+    op: Operator, x: Float[Array, "N C"], beta: Float[Array, "K1 _ ..."], basis: Basis
 ) -> Float[Array, "N C"]:
     """Filter each node with its own polynomial (Sec. 4.2, 4.3.1; Alg. 1, lines 8-16).
 
@@ -86,23 +82,31 @@ def diverse_filter(
       op: `a_hat(graph)` or `a_tilde(graph)`; L̂ = I - op.
       x: the signal.
       beta: weight of each order and node, γ_k θ_{k,i} in the paper; [K1, N], or
-        [K1, N, C] if they differ by channel too.
+        [K1, N, C] if they differ by channel too; 1 in the place of N for all nodes.
       basis: the polynomials P_k.
 
     Returns:
       The filtered signal.
 
     Example:
-      >>> from dsf_jax import Graph, a_hat
+      >>> from dsf_jax import Graph
+      >>> from dsf_jax.bases import monomial
+      >>> from dsf_jax.ops import a_hat
       >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
       >>> beta = jnp.asarray([[1.0, 0.0], [0.0, 1.0]])  # node 0 keeps, node 1 receives
       >>> x = jnp.asarray([[1.0], [3.0]])
       >>> diverse_filter(a_hat(edge), x, beta, monomial).tolist()
       [[1.0], [1.0]]
     """
+    check_operator(op)
+    if beta.ndim not in (2, 3) or beta.shape[1] not in (1, x.shape[0]):
+        raise ValueError(
+            f"beta must have shape [K + 1, {x.shape[0]}], orders first, got "
+            f"{list(beta.shape)}; transpose it if nodes come first."
+        )
     weights = _recurrence_weights(beta, basis)
     terms = recurrence_terms(op, basis.recurrence(beta.shape[0] - 1), x)
-    return weigh_terms(weights if weights.ndim == 3 else weights[:, :, None], terms)
+    return weigh_terms(weights, terms)
 
 
 def cumulative_weights(
@@ -155,7 +159,9 @@ def diverse_recurrence_filter(
       ValueError: if the basis borrows the recurrence of another one.
 
     Example:
-      >>> from dsf_jax import Graph, a_hat
+      >>> from dsf_jax import Graph
+      >>> from dsf_jax.bases import monomial
+      >>> from dsf_jax.ops import a_hat
       >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
       >>> rho = jnp.asarray([[0.5, 1.0]])
       >>> x, gamma = jnp.asarray([[1.0], [3.0]]), jnp.ones(2)
@@ -176,8 +182,7 @@ def diverse_recurrence_filter(
         shift=shift[:, None] * rho,
         back=back[:, None] * rho * previous,
     )
-    terms = recurrence_terms(op, per_node, x)
-    return weigh_terms(_for_all_nodes(gamma), terms)
+    return weigh_terms(gamma[:, None], recurrence_terms(op, per_node, x))
 
 
 def response(
@@ -197,6 +202,7 @@ def response(
       One curve [G], or one per node [N, G].
 
     Example:
+      >>> from dsf_jax.bases import monomial
       >>> weights = jnp.asarray([0.0, 1.0])
       >>> response(weights, jnp.asarray([0.0, 1.0, 2.0]), monomial).tolist()
       [1.0, 0.0, -1.0]
@@ -232,6 +238,7 @@ def local_frequency_filter(
       The filtered signal.
 
     Example:
+      >>> from dsf_jax.bases import monomial
       >>> flat, x = jnp.zeros((2, 2)), jnp.asarray([[1.0], [3.0]])
       >>> local_frequency_filter(jnp.eye(2), flat, x, jnp.ones(3), monomial).tolist()
       [[3.0], [9.0]]
@@ -241,11 +248,6 @@ def local_frequency_filter(
     return jnp.einsum(
         "ni,in,nc->ic", gains.reshape(local_eigvals.shape), eigvecs, coefficients
     )
-
-
-def _for_all_nodes(weights: Float[Array, "K1 ..."]) -> Float[Array, "K1 1 _"]:
-    """Weights [K1] or [K1, C] that all nodes share, as [K1, 1, 1 or C]."""
-    return weights[:, None, None] if weights.ndim == 1 else weights[:, None, :]
 
 
 def _recurrence_weights(

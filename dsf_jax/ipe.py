@@ -17,8 +17,9 @@ from jax import Array
 from jaxtyping import Bool, Float
 
 from dsf_jax.bases import Scalar
-from dsf_jax.ops.correlation import Correlation, correlate, correlate_lanes
-from dsf_jax.ops.lanes import fold_lanes, num_lanes
+from dsf_jax.ops.correlation import Correlation, correlate_lanes
+from dsf_jax.ops.lanes import fold_lanes
+from dsf_jax.ops.nodes import keep_nodes, mean_nodes, total
 from dsf_jax.ops.operator import Operator, propagate, propagate_lanes
 
 
@@ -35,21 +36,11 @@ class Heads(NamedTuple):
 
 
 class Encoding(NamedTuple):
-    """What `encode` returns.
-
-    Example:
-      >>> Encoding._fields
-      ('logits', 'pos')
-    """
+    """What `encode` returns."""
 
     logits: Float[Array, "K1 N"]  # t_{k,i}; θ = σ_p(t)
     pos: Float[Array, "N D"]  # the last positions P^(K), for the orthogonality loss
-
-
-class _Strengths(NamedTuple):
-    eta1: Array  # [L], as are the others
-    eta2: Array
-    scale: Array
+    positions: Float[Array, "K1 N D"]  # all of them, to read: no gradient
 
 
 def encode(
@@ -82,81 +73,30 @@ def encode(
         run has (1 - eta1) eta2 > 0.
 
     Returns:
-      The logits of every order and the last positions.
+      The logits of every order, the last positions, and those of every order.
 
     Example:
-      >>> from dsf_jax import Graph, a_tilde
+      >>> from dsf_jax import Graph
+      >>> from dsf_jax.ops import a_tilde
       >>> op = a_tilde(Graph.from_edges([(0, 1), (1, 2)], num_nodes=3))
       >>> heads = Heads(w=jnp.ones((4, 2)), bias=jnp.zeros(4))
-      >>> encode(op, jnp.ones((3, 2)), heads, eta1=0.5).logits.shape
-      (4, 3)
+      >>> encoding = encode(op, jnp.ones((3, 2)), heads, eta1=0.5)
+      >>> encoding.logits.shape, encoding.positions.shape
+      ((4, 3), (4, 3, 2))
     """
-    strengths = _Strengths(
-        *(
-            jax.lax.stop_gradient(jnp.asarray(value, dtype=pos0.dtype))[None]
-            for value in (eta1, eta2, scale)
-        )
+    strengths = jnp.stack(
+        [jnp.asarray(value, dtype=pos0.dtype) for value in (eta1, eta2, scale)]
     )
-    lane_heads = Heads(w=heads.w[:, None, :], bias=heads.bias[:, None])
-    lane_correlation = jax.tree.map(lambda leaf: leaf[None], correlation)
-    is_on = jnp.asarray(has_correlation)
-    logits, pos = _encode(
-        op, is_on, strengths, lane_correlation, lane_heads, pos0[:, None, :]
+    logits, pos, later = _encode(
+        op,
+        jnp.asarray(has_correlation),
+        jax.lax.stop_gradient(strengths)[:, None],
+        jax.tree.map(lambda leaf: leaf[None], correlation),
+        jax.tree.map(lambda leaf: leaf[:, None], heads),
+        pos0[:, None],
     )
-    return Encoding(logits=logits[:, 0, :], pos=pos[:, 0, :])
-
-
-def positions(
-    op: Operator,
-    pos0: Float[Array, "N D"],
-    order: int,
-    correlation: Correlation | None = None,
-    *,
-    eta1: Scalar,
-    eta2: Scalar = 0.0,
-    scale: Scalar = 1.0,
-) -> Float[Array, "K1 N D"]:
-    """Positions P^(0)..P^(K) of every step, for reading; `encode` keeps the last only.
-
-    Example:
-      >>> from dsf_jax import Graph, a_tilde
-      >>> op = a_tilde(Graph.from_edges([(0, 1), (1, 2)], num_nodes=3))
-      >>> positions(op, jnp.ones((3, 2)), 5, eta1=0.5).shape
-      (6, 3, 2)
-    """
-
-    def step(pos: Array, _: None) -> tuple[Array, Array]:
-        raw = raw_step(op, pos, pos0, correlation, eta1=eta1, eta2=eta2, scale=scale)
-        pos = jnp.tanh(raw)
-        return pos, pos
-
-    _, later = jax.lax.scan(step, pos0, None, length=order)
-    return jnp.concatenate([pos0[None], later])
-
-
-def raw_step(
-    op: Operator,
-    pos: Float[Array, "N D"],
-    pos0: Float[Array, "N D"],
-    correlation: Correlation | None = None,
-    *,
-    eta1: Scalar,
-    eta2: Scalar = 0.0,
-    scale: Scalar = 1.0,
-) -> Float[Array, "N D"]:
-    """One update of Eq. 6 before its tanh.
-
-    Example:
-      >>> from dsf_jax import Graph, a_hat
-      >>> op = a_hat(Graph.from_edges([(0, 1)], num_nodes=2))
-      >>> pos = jnp.asarray([[1.0], [0.0]])
-      >>> raw_step(op, pos, pos, eta1=0.5).tolist()
-      [[0.5], [0.5]]
-    """
-    smooth = (1 + eta2) * propagate(op, pos)
-    if correlation is not None:
-        smooth = smooth - eta2 * scale * correlate(correlation, pos)
-    return eta1 * pos0 + (1 - eta1) * smooth
+    stack = jnp.concatenate([pos0[None], later[:, :, 0]])
+    return Encoding(logits[:, 0], pos[:, 0], jax.lax.stop_gradient(stack))
 
 
 def objective(
@@ -172,7 +112,8 @@ def objective(
         L_p = ‖X_p - P‖²_F + κ1 tr(Pᵀ L̂ P) + κ2 ‖PᵀP - I‖²_F,    L̂ = I - op
 
     Example:
-      >>> from dsf_jax import Graph, a_hat
+      >>> from dsf_jax import Graph
+      >>> from dsf_jax.ops import a_hat
       >>> op = a_hat(Graph.from_edges([(0, 1)], num_nodes=2))
       >>> pos = jnp.asarray([[1.0], [0.0]])
       >>> float(objective(op, pos, pos, kappa1=2.0, kappa2=1.0))
@@ -200,7 +141,8 @@ def gradient_step(
     Eq. 6 puts σ(P W Pᵀ) in the place of P Pᵀ.
 
     Example:
-      >>> from dsf_jax import Graph, a_hat
+      >>> from dsf_jax import Graph
+      >>> from dsf_jax.ops import a_hat
       >>> op = a_hat(Graph.from_edges([(0, 1)], num_nodes=2))
       >>> pos = jnp.asarray([[1.0], [0.0]])
       >>> gradient_step(op, pos, pos, eta1=0.5, eta2=1.0).tolist()
@@ -211,7 +153,10 @@ def gradient_step(
 
 
 def orthogonality_loss(
-    pos: Float[Array, "N D"], *, normalize: bool | Bool[Array, ""] = True
+    pos: Float[Array, "N D"],
+    *,
+    normalize: bool | Bool[Array, ""] = True,
+    is_node: Bool[Array, " N"] | None = None,
 ) -> Float[Array, ""]:
     """How far the columns of the positions are from orthogonal, divided by D.
 
@@ -223,6 +168,7 @@ def orthogonality_loss(
     Args:
       pos: the last positions P^(K).
       normalize: which of the two; may be traced.
+      is_node: rows that count, where some are there to fill up; by default all.
 
     Returns:
       The loss.
@@ -234,12 +180,13 @@ def orthogonality_loss(
       >>> float(orthogonality_loss(columns, normalize=False))
       4.0
     """
-    centred = pos - jnp.mean(pos, axis=0, keepdims=True)
-    squares = jnp.sum(centred**2, axis=0, keepdims=True)
+    pos = keep_nodes(pos, is_node)
+    centred = keep_nodes(pos - mean_nodes(pos, is_node)[None, :], is_node)
+    squares = total(jnp.sum(centred**2, axis=0, keepdims=True))
     # a constant column stays 0, gradient included
     unit = centred * jax.lax.rsqrt(jnp.where(squares > 0, squares, 1.0))
     columns = jnp.where(normalize, unit, pos)  # one Gram matrix serves both forms
-    gram = _gram(columns)
+    gram = total(_gram(columns))
     identity = jnp.eye(pos.shape[1], dtype=pos.dtype)
     difference = jnp.where(normalize, gram - identity, gram * (1 - identity))
     return jnp.sum(difference**2) / pos.shape[1]
@@ -255,23 +202,24 @@ _gram.defvjp(lambda x: (_gram(x), x), lambda x, g: (x @ (g + g.T),))
 
 
 # Lane layout: pos [N, L, D], stacks of it [K, N, L, D], heads [K1, L, D] and [K1, L],
-# logits [K1, L, N], the rest [L, ...]. Operator and flag have no lanes.
-_FORWARD_LANES = (None, None, 0, 0, 1, 1)
-_BACKWARD_LANES = (*_FORWARD_LANES, 2, 1, 1)
+# logits [K1, L, N], strengths (η1, η2, scale) [3, L], correlation [L, ...]. Operator
+# and flag have no lanes.
+_LANES = (None, None, 1, 0, 1, 1)
 
 
 def _forward(
     op: Operator,
-    is_on: Array,
-    strengths: _Strengths,
+    is_on: Bool[Array, ""],
+    strengths: Float[Array, "3 _"],
     correlation: Correlation | None,
     heads: Heads,
     pos0: Float[Array, "N _ D"],
 ) -> tuple[Array, Array, Array]:
     """Logits, the last positions, and P^(1)..P^(K) for the gradient."""
-    lanes = num_lanes((strengths, correlation, heads, pos0), _FORWARD_LANES[2:])
+    own = (*map(len, jax.tree.leaves(correlation)), *(h.shape[1] for h in heads))
+    lanes = max(*own, strengths.shape[1], pos0.shape[1])
     pos0 = jnp.broadcast_to(pos0, (pos0.shape[0], lanes, pos0.shape[2]))
-    eta1, eta2, scale = (value[None, :, None] for value in strengths)
+    eta1, eta2, scale = strengths[:, None, :, None]
 
     def step(pos: Array, head: Heads) -> tuple[Array, tuple[Array, Array]]:
         smooth = (1 + eta2) * propagate_lanes(op, pos)
@@ -288,8 +236,8 @@ def _forward(
 
 def _backward(
     op: Operator,
-    is_on: Array,
-    strengths: _Strengths,
+    is_on: Bool[Array, ""],
+    strengths: Float[Array, "3 _"],
     correlation: Correlation | None,
     heads: Heads,
     pos0: Float[Array, "N _ D"],
@@ -298,12 +246,11 @@ def _backward(
     last_bar: Float[Array, "N _ D"],
 ) -> tuple[Correlation | None, Heads, Array]:
     """Gradients of the parameters and of P^(0), from the last step to the first."""
-    arrays = (strengths, correlation, heads, pos0, stack, logits_bar, last_bar)
-    lanes = num_lanes(arrays, _BACKWARD_LANES[2:])
+    lanes = max(stack.shape[2], logits_bar.shape[1], last_bar.shape[1])
     shape = (pos0.shape[0], lanes, pos0.shape[2])
     pos0, last_bar = jnp.broadcast_to(pos0, shape), jnp.broadcast_to(last_bar, shape)
     logits_bar = jnp.broadcast_to(logits_bar, (len(logits_bar), lanes, len(pos0)))
-    eta1, eta2, scale = (value[None, :, None] for value in strengths)
+    eta1, eta2, scale = strengths[:, None, :, None]
     widen = jax.tree.map(
         lambda leaf: jnp.zeros((lanes, *leaf.shape[1:]), leaf.dtype), correlation
     )
@@ -341,33 +288,12 @@ def _backward(
     return correlation_bar, heads_bar, pos0_bar
 
 
-_folded_forward = fold_lanes(_forward, lane_axes=_FORWARD_LANES, out_axes=(1, 1, 2))
-_folded_backward = fold_lanes(_backward, lane_axes=_BACKWARD_LANES, out_axes=(0, 1, 1))
-
-
-@jax.custom_vjp
-def _encode(
-    op: Operator,
-    is_on: Array,
-    strengths: _Strengths,
-    correlation: Correlation | None,
-    heads: Heads,
-    pos0: Array,
-) -> tuple[Array, Array]:
-    logits, last, _ = _folded_forward(op, is_on, strengths, correlation, heads, pos0)
-    return logits, last
-
-
-def _encode_fwd(*args: Any) -> tuple[Any, Any]:
-    logits, last, stack = _folded_forward(*args)
-    return (logits, last), (*args, stack)
-
-
-def _encode_bwd(residuals: Any, bars: tuple[Array, Array]) -> Any:
-    return None, None, None, *_folded_backward(*residuals, *bars)
-
-
-_encode.defvjp(_encode_fwd, _encode_bwd)
+_encode = jax.custom_vjp(fold_lanes(_forward, lane_axes=_LANES, out_axes=(1, 1, 2)))
+_gradients = fold_lanes(_backward, lane_axes=(*_LANES, 2, 1, 1), out_axes=(0, 1, 1))
+_encode.defvjp(
+    lambda *args: (out := _encode(*args), (*args, out[2])),
+    lambda kept, bars: (None, None, None, *_gradients(*kept, *bars[:2])),
+)
 
 
 # Sums as products with ones: XLA's own are slower, and an einsum over lanes would

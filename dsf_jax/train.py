@@ -23,10 +23,10 @@ from dsf_jax.data.dataset import Metric
 from dsf_jax.engine.metrics import Summary, accuracy, roc_auc, summarise
 from dsf_jax.engine.optimizer import init_moments, update
 from dsf_jax.engine.queue import Occupancy, Program, advance, occupancy, open_queue
-from dsf_jax.models.interface import model_of
-from dsf_jax.models.losses import task_loss
-from dsf_jax.models.params import Inputs
-from dsf_jax.models.settings import Config, Flags, HyperParams, lane_flags
+from dsf_jax.models.layers import Inputs
+from dsf_jax.models.model import Flags, Model, Run, task_loss
+from dsf_jax.models.settings import HyperParams, check_config
+from dsf_jax.ops.nodes import average, total
 
 Selection = Literal["first-best", "last-best", "lowest-loss"]
 
@@ -54,27 +54,15 @@ class TrainConfig:
     epochs: int = 1000
     patience: int = 100
     lanes: int = 1  # runs side by side
-    metric: Metric = "accuracy"
-    selection: Selection = "first-best"
+    metric: str = "accuracy"  # a `Metric`
+    selection: str = "first-best"  # a `Selection`
     keeps_params: bool = False  # the best ones of every job in its results
 
     def __post_init__(self) -> None:
         """Check what the annotations cannot."""
-        for name, least in {
-            "num_classes": 2,
-            "epochs": 1,
-            "patience": 0,
-            "lanes": 1,
-        }.items():
-            if not getattr(self, name) >= least:
-                raise ValueError(
-                    f"{name} must be at least {least}, got {getattr(self, name)}."
-                )
-        if self.selection not in get_args(Selection):
-            raise ValueError(
-                f"selection must be one of {', '.join(get_args(Selection))}, got "
-                f"{self.selection!r}."
-            )
+        least = {"num_classes": 2, "epochs": 1, "patience": 0, "lanes": 1}
+        words = {"selection": get_args(Selection), "metric": get_args(Metric)}
+        check_config(self, least, **words)
         if self.metric == "roc_auc" and self.num_classes != 2:
             raise ValueError(
                 f"metric must be 'accuracy' for {self.num_classes} classes, got "
@@ -83,11 +71,14 @@ class TrainConfig:
 
 
 class TrainData(NamedTuple):
-    """Inputs, labels and the masks of every split.
+    """Inputs, labels and the masks of every split; from `dsf_jax.prepare`.
 
     Example:
-      >>> TrainData._fields
-      ('inputs', 'labels', 'train', 'val', 'test')
+      >>> from dsf_jax import make_splits, prepare, regions
+      >>> dataset = regions(60)
+      >>> data = prepare(dataset, make_splits(dataset, num_splits=4), model="gpr")
+      >>> data.train.shape
+      (4, 60)
     """
 
     inputs: Inputs
@@ -98,12 +89,7 @@ class TrainData(NamedTuple):
 
 
 class Jobs(NamedTuple):
-    """The queue: a grid and a search are the same thing.
-
-    Example:
-      >>> Jobs._fields
-      ('key', 'split', 'hparams')
-    """
+    """The queue: a grid and a search are the same thing."""
 
     key: Key[Array, "..."]  # [J], as are the others; no axis for a single job
     split: Int[Array, "..."]
@@ -111,12 +97,7 @@ class Jobs(NamedTuple):
 
 
 class JobResults(NamedTuple):
-    """What is known of every job at its end; leaves are [J].
-
-    Example:
-      >>> JobResults._fields[:4]
-      ('test', 'val', 'best_epoch', 'epochs_run')
-    """
+    """What is known of every job at its end; leaves are [J]."""
 
     test: Float[Array, "..."]  # at the chosen epoch
     val: Float[Array, "..."]
@@ -129,12 +110,7 @@ class JobResults(NamedTuple):
 
 
 class GridResult(NamedTuple):
-    """Result of `run_jobs`.
-
-    Example:
-      >>> GridResult._fields
-      ('jobs', 'summary', 'occupancy')
-    """
+    """Result of `run_jobs`."""
 
     jobs: JobResults
     summary: Summary
@@ -142,24 +118,14 @@ class GridResult(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """Validation losses that `lowest-loss` needs.
-
-    Example:
-      >>> Losses._fields
-      ('lowest', 'recent')
-    """
+    """Validation losses that `lowest-loss` needs."""
 
     lowest: Float[Array, ""]
     recent: Float[Array, " W"]  # the last ones, epoch e at e % W
 
 
 class TrainState(NamedTuple):
-    """One run on its way.
-
-    Example:
-      >>> TrainState._fields[:2]
-      ('params', 'moments')
-    """
+    """One run on its way."""
 
     params: Any  # a pytree of the model
     moments: Any  # of Adam
@@ -170,27 +136,15 @@ class TrainState(NamedTuple):
 
 
 def init_state(
-    key: Key[Array, ""],
-    inputs: Inputs,
-    hparams: HyperParams,
-    *,
-    config: Config,
-    train_config: TrainConfig,
+    job: Jobs, data: TrainData, *, model: Model, train_config: TrainConfig
 ) -> TrainState:
     """A run before its first update.
 
     Example:
-      >>> from dsf_jax import MODELS, Graph, make_inputs
-      >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
-      >>> config, train_config = MODELS["gpr"], TrainConfig(num_classes=2)
-      >>> inputs = make_inputs(edge, jnp.eye(2), jnp.zeros((2, 2, 32)), config)
-      >>> configs = {"config": config, "train_config": train_config}
-      >>> state = init_state(jax.random.key(0), inputs, HyperParams(), **configs)
-      >>> int(state.epoch)
-      0
+      See `train_epoch`.
     """
     num_classes = train_config.num_classes
-    params = model_of(config).init(key, inputs, hparams, num_classes=num_classes)
+    params = model.init(job.key, data.inputs, job.hparams, num_classes=num_classes)
     dtype = jax.tree.leaves(params)[0].dtype
     zero, none = jnp.zeros((), dtype), jnp.zeros((), jnp.int32)
     losses = None
@@ -222,7 +176,7 @@ def train_epoch(
     data: TrainData,
     flags: Flags,
     *,
-    config: Config,
+    model: Model,
     train_config: TrainConfig,
 ) -> tuple[TrainState, Bool[Array, ""]]:
     """Evaluate the parameters, then update them once.
@@ -232,61 +186,57 @@ def train_epoch(
       job: a single job; the masks of an epoch are drawn from its key and the epoch.
       data: the data set.
       flags: of all jobs that run side by side.
-      config: the model.
+      model: the model.
       train_config: the protocol.
 
     Returns:
       The run after the update, and whether it has ended.
 
     Example:
-      >>> from dsf_jax import MODELS, Graph, make_inputs
-      >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
-      >>> config, mask = MODELS["gpr"], jnp.ones((1, 2), dtype=bool)
-      >>> inputs = make_inputs(edge, jnp.eye(2), jnp.zeros((2, 2, 32)), config)
-      >>> data = TrainData(inputs, jnp.asarray([0, 1]), mask, mask, mask)
+      >>> from dsf_jax import MODELS, make_splits, prepare, regions
+      >>> dataset, model = regions(60), MODELS["gpr"]
+      >>> data = prepare(dataset, make_splits(dataset, num_splits=1), model=model)
       >>> job = Jobs(jax.random.key(0), jnp.asarray(0), HyperParams())
-      >>> configs = {"config": config, "train_config": TrainConfig(num_classes=2)}
-      >>> state = init_state(job.key, inputs, job.hparams, **configs)
-      >>> flags = lane_flags(job.hparams)
+      >>> configs = {"model": model, "train_config": TrainConfig(num_classes=2)}
+      >>> state = init_state(job, data, **configs)
+      >>> flags = model.flags(job.hparams)
       >>> state, has_ended = train_epoch(state, job, data, flags, **configs)
       >>> int(state.epoch), bool(has_ended)
       (1, False)
     """
-    model, hparams = model_of(config), job.hparams
-    is_binary = train_config.metric == "roc_auc"
+    run = Run(data.inputs, job.hparams, flags=flags)
     key = jax.random.fold_in(job.key, state.epoch)
-    masks = model.draw_masks(key, state.params, data.inputs, hparams, flags=flags)
+    run = run._replace(masks=model.draw_masks(key, state.params, run))
+    nodes = data.labels, data.train[job.split], job.hparams
+    is_binary = train_config.metric == "roc_auc"
 
     def objective(params: Any) -> tuple[Array, Array]:
-        output, logits = model.apply_both(
-            params, data.inputs, hparams, masks=masks, flags=flags
-        )
-        nodes = data.labels, data.train[job.split]
-        return model.loss(output, *nodes, hparams, is_binary=is_binary), logits
+        output, logits = model.apply_both(params, run)
+        return model.loss(output, *nodes, is_binary=is_binary), logits
 
     grad_fn = jax.value_and_grad(objective, has_aux=True)
     (train_loss, logits), gradient = grad_fn(state.params)
-    new_state, has_ended = _judge(
-        state, train_loss, logits, job, data, train_config=train_config
-    )
-    params, moments = update(
-        state.params, gradient, state.moments, hparams, config=config
-    )
+    gradient = average(gradient)
+    new_state, has_ended = _judge(state, train_loss, logits, job, data, train_config)
+    groups = model.groups(job.hparams)
+    params, moments = update(state.params, gradient, state.moments, groups)
     return new_state._replace(params=params, moments=moments), has_ended
 
 
 def run_jobs(
-    jobs: Jobs, data: TrainData, *, config: Config, train_config: TrainConfig
+    jobs: Jobs, data: TrainData, *, model: Model, train_config: TrainConfig
 ) -> GridResult:
     """Run every job of the queue; put `jax.jit` around it.
 
-    Results do not depend on the number of lanes or the order of the queue: each job
-    draws from its own key.
+    Results do not depend on the order of the queue, as each job draws from its own key,
+    and on the number of lanes in rounding alone: sums of several lanes are added in
+    another order. In float64 scores are the same; in float32 the error grows with the
+    epochs, and some runs choose another epoch (docs/decisions.md, "Lanes").
 
     Args:
       jobs: the queue.
       data: the data set.
-      config: the model.
+      model: the model.
       train_config: the protocol and the number of lanes.
 
     Returns:
@@ -294,20 +244,17 @@ def run_jobs(
       lanes were.
 
     Example:
-      >>> from dsf_jax import MODELS, Graph, make_inputs
-      >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
-      >>> config = MODELS["gpr"]
-      >>> masks = jnp.ones((1, 2), dtype=bool)
-      >>> inputs = make_inputs(edge, jnp.eye(2), jnp.zeros((2, 2, 32)), config)
-      >>> data = TrainData(inputs, jnp.asarray([0, 1]), masks, masks, masks)
+      >>> from dsf_jax import MODELS, make_splits, prepare, regions
+      >>> dataset, model = regions(60), MODELS["gpr"]
+      >>> data = prepare(dataset, make_splits(dataset, num_splits=1), model=model)
       >>> jobs = grid_jobs(HyperParams(), num_splits=1, num_seeds=3, seed=0)
       >>> settings = TrainConfig(num_classes=2, epochs=2, lanes=2)
-      >>> run = jax.jit(run_jobs, static_argnames=("config", "train_config"))
-      >>> run(jobs, data, config=config, train_config=settings).jobs.test.shape
+      >>> run = jax.jit(run_jobs, static_argnames=("model", "train_config"))
+      >>> run(jobs, data, model=model, train_config=settings).jobs.test.shape
       (3,)
     """
     num_jobs = jobs.split.shape[0]
-    program = make_program(data, config=config, train_config=train_config)
+    program = make_program(data, model=model, train_config=train_config)
     lanes = max(min(train_config.lanes, num_jobs), 1)
     queue = open_queue(jobs, program, lanes=lanes, num_jobs=num_jobs)
     if num_jobs > 0:  # idle lanes need a job to repeat
@@ -318,25 +265,20 @@ def run_jobs(
 
 
 def make_program(
-    data: TrainData, *, config: Config, train_config: TrainConfig
+    data: TrainData, *, model: Model, train_config: TrainConfig
 ) -> Program:
     """What the lanes of a queue do: begin a job, and train all of them for an epoch.
 
     Example:
       See `run_jobs`.
-
-      >>> make_program.__name__
-      'make_program'
     """
-    configs: dict[str, Any] = {"config": config, "train_config": train_config}
+    configs: dict[str, Any] = {"model": model, "train_config": train_config}
 
     def start(picked: Jobs) -> TrainState:
-        return jax.vmap(
-            lambda key, hparams: init_state(key, data.inputs, hparams, **configs)
-        )(picked.key, picked.hparams)
+        return jax.vmap(lambda job: init_state(job, data, **configs))(picked)
 
     def epoch(states: TrainState, picked: Jobs) -> tuple[TrainState, Array]:
-        flags = lane_flags(picked.hparams)
+        flags = model.flags(picked.hparams)
         return jax.vmap(
             lambda state, job: train_epoch(state, job, data, flags, **configs)
         )(states, picked)
@@ -353,6 +295,9 @@ def grid_jobs(
       >>> grid_jobs(HyperParams(), num_splits=2, num_seeds=3, seed=0).split.tolist()
       [0, 0, 0, 1, 1, 1]
     """
+    for name, value in {"num_splits": num_splits, "num_seeds": num_seeds}.items():
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}.")
     num_jobs = num_splits * num_seeds
     return Jobs(
         key=jax.random.split(jax.random.key(seed), num_jobs),
@@ -369,14 +314,14 @@ def _judge(
     logits: Float[Array, "N C"],
     job: Jobs,
     data: TrainData,
-    *,
     train_config: TrainConfig,
 ) -> tuple[TrainState, Bool[Array, ""]]:
     """Score an epoch, keep the best, and tell whether the run has ended."""
     is_binary = train_config.metric == "roc_auc"
-    score_fn = _roc_auc_of_logits if is_binary else accuracy
-    val_score = score_fn(logits, data.labels, data.val[job.split])
-    test_score = score_fn(logits, data.labels, data.test[job.split])
+    score_fn = roc_auc if is_binary else accuracy
+    scores = jax.nn.softmax(logits)[:, 1] if is_binary else logits
+    val_score = score_fn(scores, data.labels, data.val[job.split])
+    test_score = score_fn(scores, data.labels, data.test[job.split])
     val_loss = task_loss(logits, data.labels, data.val[job.split], is_binary=is_binary)
 
     is_scored = state.epoch > 0  # the start itself is not a candidate
@@ -398,30 +343,28 @@ def _judge(
             recent=losses.recent.at[state.epoch % window].set(val_loss),
         )
     is_over = is_scored & (is_done | (state.epoch >= train_config.epochs))
-    is_finite = jnp.isfinite(train_loss)
+    # an epoch that is over has no update, but its scores must be of numbers
+    has_numbers = total(jnp.sum(~jnp.isfinite(logits))) == 0
+    is_finite = jnp.where(is_over, has_numbers, jnp.isfinite(train_loss))
     last = state.best
+
+    def keep(new: Array, old: Array) -> Array:
+        return jnp.where(is_better, new, old)
+
     best = JobResults(
-        test=jnp.where(is_better, test_score, last.test),
-        val=jnp.where(is_better, val_score, last.val),
-        best_epoch=jnp.where(is_better, state.epoch, last.best_epoch),
+        test=keep(test_score, last.test),
+        val=keep(val_score, last.val),
+        best_epoch=keep(state.epoch, last.best_epoch),
         # an epoch that is over needs no further update; a bad loss ends the next one
         epochs_run=jnp.where(is_over, state.epoch, state.epoch + 1),
-        train_loss=jnp.where(is_over, last.train_loss, train_loss),
+        train_loss=jnp.where(is_over & is_finite, last.train_loss, train_loss),
         val_loss=val_loss,
-        is_finite=is_over | is_finite,
-        params=None
-        if last.params is None
-        else jax.tree.map(
-            lambda new, old: jnp.where(is_better, new, old), state.params, last.params
-        ),
+        is_finite=is_finite,
+        params=jax.tree.map(keep, state.params, last.params)
+        if train_config.keeps_params
+        else None,
     )
     new_state = state._replace(
         epoch=state.epoch + 1, since_best=since_best, best=best, losses=losses
     )
     return new_state, is_over | ~is_finite
-
-
-def _roc_auc_of_logits(
-    logits: Float[Array, "N 2"], labels: Int[Array, " N"], mask: Bool[Array, " N"]
-) -> Float[Array, ""]:
-    return roc_auc(jax.nn.softmax(logits)[:, 1], labels, mask)

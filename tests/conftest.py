@@ -1,7 +1,9 @@
 """Fixtures, and the rules for tests on real data."""
 
 import os
+from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
@@ -9,6 +11,8 @@ from tests.graphs import GRAPHS
 from tests.training import make_problem
 
 DATA_VARIABLE = "DSF_JAX_DATA"
+MAPS = Path("/proc/self/maps")
+MOST_MAPS = 20_000  # Linux ends a process that asks for more than 65,530
 
 
 @pytest.fixture(params=GRAPHS)
@@ -24,9 +28,17 @@ def private_cache(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("DSF_JAX_CACHE", str(folder))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_programs():
+    """Forget compiled programs before their pieces of memory become too many."""
+    yield
+    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+
+
 @pytest.fixture(scope="session")
 def problem():
-    """A function from a config to a small problem to train on."""
+    """A function from a model to a small problem to train on."""
     return make_problem()
 
 

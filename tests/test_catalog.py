@@ -49,6 +49,8 @@ def test_real_data_set(name):
     assert dataset.graph.num_nodes == num_nodes
     assert dataset.graph.num_edges == num_edges
     assert dataset.features.shape == (num_nodes, num_features)
+    shipped = (num_nodes, num_edges, num_features, len(class_sizes))
+    assert CATALOG[name].sizes == shipped
     assert dataset.features.dtype == np.float32
     known = dataset.labels[dataset.labels >= 0]
     assert np.bincount(known).tolist() == class_sizes
@@ -104,7 +106,7 @@ def test_shipped_manifest_is_the_one_beside_the_data():
 
 def test_every_listed_data_set_has_a_recipe():
     assert set(CATALOG) == set(files.manifest())
-    assert (*CATALOG, "regions") == DATASETS
+    assert (*CATALOG, "regions", "csbm") == DATASETS
 
 
 @pytest.fixture

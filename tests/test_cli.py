@@ -1,17 +1,17 @@
 """The command line: tables that fit, JSON, and one line for a user's mistake."""
 
 import json
-from typing import get_args
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dsf_jax import DATASETS, regions
+from dsf_jax import DATASETS, MODELS, regions
 from dsf_jax.cli import run as cli_run
 from dsf_jax.cli.main import app
 from dsf_jax.data import files
-from dsf_jax.models.settings import Baseline
+from dsf_jax.engine.grid import lane_bytes
+from dsf_jax.experiments import search
 from tests.test_catalog import BINARY, REAL
 
 KEYS = [
@@ -41,7 +41,7 @@ def test_datasets_counts_the_real_graphs(tmp_path):
     rows = json.loads((tmp_path / "rows.json").read_text())
     assert [row["name"] for row in rows] == list(DATASETS)
     assert all(list(row) == KEYS and row["present"] for row in rows)
-    for row in rows[:-1]:
+    for row in rows[:-2]:
         num_nodes, num_edges, num_features, class_sizes = REAL[row["name"]]
         counts = [row[key] for key in KEYS[1:5]]
         assert counts == [num_nodes, num_edges, num_features, len(class_sizes)]
@@ -63,12 +63,12 @@ def test_missing_files_are_listed_and_not_downloaded(empty_folder, tmp_path):
     assert str(empty_folder).replace(" ", "") in "".join(result.stdout.split())
     assert not empty_folder.exists()
     rows = json.loads((tmp_path / "rows.json").read_text())
-    assert [row["name"] for row in rows if row["present"]] == ["regions"]
+    assert [row["name"] for row in rows if row["present"]] == [
+        *("regions", "csbm"),
+    ]
     texas = rows[DATASETS.index("texas")]
-    assert (texas["nodes"], texas["homophily"], texas["metric"]) == (
-        *(None, None),
-        "accuracy",
-    )
+    assert [texas[key] for key in KEYS[1:6]] == [183, 279, 1703, 5, None]
+    assert "198,353" in result.stdout
 
 
 def test_named_data_sets_only(empty_folder):
@@ -103,6 +103,7 @@ def test_mistakes_are_one_line_and_status_2(arguments, message):
     assert "Traceback" not in result.output
 
 
+BASELINES = ("gcn", "gat", "cheb", "appnp", "gnn-lf", "gnn-hf", "fagcn", "pa-gnn")
 FEW = ("--splits", 2, "--seeds", 2, "--epochs", 3, "--lanes", 2)
 
 
@@ -131,6 +132,25 @@ def test_evaluate_without_options_compares_two_models(small_regions, tmp_path):
     assert [record["model"] for record in records] == ["gpr", "dsf-gpr-r"]
 
 
+@pytest.mark.parametrize(("lanes", "way"), [(1, "share"), (2, "take --lanes 1, or")])
+def test_evaluate_says_beforehand_what_will_not_fit(
+    lanes, way, small_regions, monkeypatch
+):
+    def stop(*args, **options):
+        raise ValueError("no work in this test")
+
+    monkeypatch.setattr(cli_run, "_evaluate_one", stop)
+    arguments = ("evaluate", "--model", "dsf-gpr-r", "--lanes", lanes)
+    quiet = run(*arguments)
+    assert quiet.stderr.splitlines() == ["dsf-jax: no work in this test"]
+    needed = lanes * lane_bytes(60, 16, model=MODELS["dsf-gpr-r"])
+    monkeypatch.setattr(cli_run, "free_memory", lambda: needed - 1)
+    line, _ = run(*arguments).stderr.splitlines()
+    assert line.startswith("dsf-jax: dsf-gpr-r on regions may not fit: 60 nodes")
+    assert f"{way}" in line
+    assert "num_parts=N" in line
+
+
 def test_evaluate_takes_settings_of_a_file_and_another_interval(
     small_regions, tmp_path
 ):
@@ -143,17 +163,21 @@ def test_evaluate_takes_settings_of_a_file_and_another_interval(
     assert "interval of the mean (clustered)" in result.stdout
     assert "from found.json; changed: lr=0.05" in result.stdout
     record = json.loads(out.read_text())
-    assert record["settings"].items() >= (settings | {"lr": 0.05}).items()
+    assert record["settings"]["lr"] == 0.05
+    assert record["settings"]["pos_kind"] == "rw"  # not read by GPR-GNN: left as it is
     means = np.mean(record["test"], axis=1)  # of two splits: t = 12.706, n = 2
     half = 12.7062 * np.std(means, ddof=1) / np.sqrt(2)
     np.testing.assert_allclose(record["ci95"], half, rtol=1e-4, atol=1e-9)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", get_args(Baseline))
+@pytest.mark.parametrize("model", BASELINES)
 def test_every_baseline_trains(small_regions, tmp_path, model):
     out = tmp_path / "record.json"
-    options = [f"--set=dropout_{place}=0" for place in ("x", "h", "edge")]
+    drops = [
+        name for name in ("x", "h", "edge") if f"dropout_{name}" in MODELS[model].reads
+    ]
+    options = [f"--set=dropout_{place}=0" for place in drops]
     options += ["--set=lr=0.03", "--epochs", 60, "--patience", 60, "--json", out]
     result = run("evaluate", "--model", model, *FEW, *options)
     assert result.exit_code == 0, result.output
@@ -177,7 +201,7 @@ def test_evaluate_reports_the_spread(small_regions, tmp_path):
 
 def test_evaluate_writes_the_record_of_a_single_model(small_regions, tmp_path):
     out = tmp_path / "record.json"
-    settings = ("--set", "lr=0.2", "--set", "gamma_init=nppr", "--set", "sole=true")
+    settings = ("--set", "lr=0.2", "--set", "gamma_init=nppr")
     result = run("evaluate", "--model", "gpr", *settings, *FEW, "--json", out)
     assert result.exit_code == 0, result.output
     record = json.loads(out.read_text())
@@ -191,8 +215,54 @@ def test_evaluate_writes_the_record_of_a_single_model(small_regions, tmp_path):
     assert 0 <= record["mean"] <= 100
     assert record["settings"]["lr"] == 0.2
     assert record["settings"]["gamma_init"] == "nppr"
-    assert record["settings"]["sole"] is True
     assert "changed: lr=0.2" in record["settings_source"]
+
+
+@pytest.mark.parametrize("command", ["evaluate", "tune"])
+def test_the_place_of_json_is_checked_before_training(command, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli_run, "load_dataset", pytest.fail)
+    out = tmp_path / "missing" / "record.json"
+    result = run(command, "--dataset", "regions", "--model", "gpr", "--json", out)
+    assert result.exit_code == 2
+    assert "--json must name a file that can be written" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_table_is_printed_though_its_file_cannot_be_written(
+    small_regions, tmp_path, monkeypatch
+):
+    def fails(path, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("dsf_jax.storage.write_whole", fails)
+    out = tmp_path / "record.json"
+    result = run("evaluate", "--model", "gpr", *FEW, "--json", out)
+    assert result.exit_code == 2
+    assert "settings of gpr" in result.stdout
+    assert "(No space left on device)" in result.stderr
+
+
+ONE = ("--splits", 1, "--seeds", 1, "--epochs", 2, "--lanes", 1)
+
+
+def test_runs_that_diverge_and_single_runs_say_so(small_regions):
+    result = run("evaluate", "--model", "gpr", *ONE, "--set", "lr=1e300")
+    assert result.exit_code == 1
+    assert "gpr: all runs diverged" in result.stdout
+    assert "smaller learning rates" in result.stdout
+    result = run("evaluate", "--model", "gpr", *ONE)
+    assert result.exit_code == 0
+    assert "gpr: one run has no interval; more --splits or --seeds" in result.stdout
+    assert "nan" not in result.stdout
+
+
+def test_json_on_standard_output_is_alone_there(small_regions):
+    result = run("evaluate", "--model", "gpr", *FEW, "--json", "-")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["model"] == "gpr"
+    assert "settings of gpr" in result.stderr
+    result = run("datasets", "regions", "--json", "-")
+    assert [row["name"] for row in json.loads(result.stdout)] == ["regions"]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +273,10 @@ def test_evaluate_writes_the_record_of_a_single_model(small_regions, tmp_path):
         (("--set", "eta1=2"), "eta1 must be in [0, 1], got 2."),
         (("--lanes", "many"), "--lanes must be auto or a whole number above 0"),
         (("--split-kind", "random"), "kind must be one of stratified, balanced"),
-        (("--split-kind", "fixed"), "0 splits came with the data"),
+        (
+            ("--split-kind", "fixed"),
+            "where no such masks came with the data, got 'fixed'",
+        ),
         (("--interval", "wald"), "--interval must be one of student-t, bootstrap"),
         (("--settings", __file__), "--settings must be published or a file of dsf-jax"),
         (("--settings", "absent.json"), "got 'absent.json', which cannot be read"),
@@ -250,6 +323,18 @@ def test_tune_prints_the_best_settings(small_regions, tmp_path, monkeypatch):
     again = run("tune", *arguments, "--seed", 1, *storage)
     assert again.exit_code == 2
     assert "with seed = 0 instead of 1" in again.stderr
+
+
+def test_tune_says_that_all_trials_diverged(small_regions, tmp_path, monkeypatch):
+    monkeypatch.setattr(search, "space_of", lambda _: {"lr": ("choice", [1e300])})
+    arguments = ("--dataset", "regions", "--model", "gpr", "--trials", 2, "--epochs", 2)
+    places = ("--storage", tmp_path / "study", "--json", tmp_path / "found.json")
+    for _ in range(2):  # the second time from the study alone
+        result = run("tune", *arguments, "--splits", 1, "--lanes", 2, *places)
+        assert result.exit_code == 2
+        assert "all 2 trials diverged" in result.stderr
+        assert "%" not in result.stdout
+        assert not (tmp_path / "found.json").exists()
 
 
 @pytest.mark.parametrize("command", ["evaluate", "tune", "datasets"])

@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dsf_jax import MODELS, HyperParams, init, make_inputs, node_positions, regions
-from dsf_jax.experiments.evaluation import dataset_inputs, evaluate
-from dsf_jax.experiments.fitting import fit
+from dsf_jax import MODELS, HyperParams, fit, node_filters, regions
+from dsf_jax.experiments.evaluation import evaluate
 from dsf_jax.explain.reading import read_filters
 from dsf_jax.models.diversity import curve_spread, measure_diversity
 from tests.graphs import GRAPHS
@@ -19,42 +18,42 @@ FEW = {"num_splits": 2, "num_seeds": 2, "epochs": 6, "lanes": 2}
 
 def trained_like(name, **settings):
     """Parameters as they start, with positions that differ from node to node."""
-    graph, config = GRAPHS["random"], MODELS[name]
+    graph, model = GRAPHS["random"], MODELS[name]
     hparams = HyperParams(**settings)
     x_pos = 3 * jax.random.normal(jax.random.key(1), (2, graph.num_nodes, 32))
-    inputs = make_inputs(graph, jnp.eye(graph.num_nodes), x_pos, config)
-    params = init(jax.random.key(0), inputs, hparams, config=config, num_classes=3)
-    return params, inputs, hparams, config
+    inputs = model.make_inputs(graph, jnp.eye(graph.num_nodes), x_pos)
+    params = model.init(jax.random.key(0), inputs, hparams, num_classes=3)
+    return params, inputs, hparams, model
 
 
 @pytest.mark.parametrize("name", ["dsf-gpr-r", "dsf-bern-i", "dsf-jacobi-r"])
 def test_spread_and_saturation_equal_naive(name):
-    params, inputs, hparams, config = trained_like(name, eta1=0.3, eta2=0.2)
-    found = measure_diversity(params, inputs, hparams, config=config)
-    curves = read_filters(params, inputs, hparams, config=config).curves
+    params, inputs, hparams, model = trained_like(name, eta1=0.3, eta2=0.2)
+    found = measure_diversity(params, inputs, hparams, model=model)
+    curves = read_filters(params, inputs, hparams, model=model).curves
     mean = curves.mean(axis=0)
     expected = np.linalg.norm(curves - mean) / np.sqrt(len(curves))
     np.testing.assert_allclose(found.spread, expected / np.linalg.norm(mean))
-    pos = np.asarray(node_positions(params, inputs, hparams, config=config))[1:]
+    pos = np.asarray(model.node_positions(params, inputs, hparams))[1:]
     np.testing.assert_allclose(found.saturated, np.mean(np.abs(pos) > 0.99))
     assert found.spread > 0
 
 
 def test_sums_over_neighbours_saturate_and_their_means_do_not():
     """Why the positions of Jacobi as released, on A + I, are cut off by tanh."""
-    params, inputs, hparams, config = trained_like("dsf-jacobi-r", eta1=0.1)
-    released = measure_diversity(params, inputs, hparams, config=config)
-    backbone = config.backbone._replace(pos_op="a_tilde")
-    config = dataclasses.replace(config, backbone=backbone)
+    params, inputs, hparams, model = trained_like("dsf-jacobi-r", eta1=0.1)
+    released = measure_diversity(params, inputs, hparams, model=model)
+    backbone = model.backbone._replace(pos_op="a_tilde")
+    model = dataclasses.replace(model, backbone=backbone)
     graph = GRAPHS["random"]
-    inputs = make_inputs(graph, inputs.features, inputs.x_pos, config)
-    normalised = measure_diversity(params, inputs, hparams, config=config)
+    inputs = model.make_inputs(graph, inputs.features, inputs.x_pos)
+    normalised = measure_diversity(params, inputs, hparams, model=model)
     assert released.saturated > 0.3 > normalised.saturated
 
 
 def test_a_base_model_has_no_spread():
-    params, inputs, hparams, config = trained_like("bern")
-    found = measure_diversity(params, inputs, hparams, config=config)
+    params, inputs, hparams, model = trained_like("bern")
+    found = measure_diversity(params, inputs, hparams, model=model)
     assert found.spread < 1e-12
     assert found.saturated == 0
 
@@ -67,10 +66,7 @@ def test_an_evaluation_reports_the_spread_of_the_best_epoch():
     assert np.shape(record["spread"]) == np.shape(record["saturated"]) == (2, 2)
     assert record["test"] == plain["test"]
     assert "spread" not in plain
-    config = MODELS[model]
-    inputs = dataset_inputs(dataset, config)
-    alone = fit(dataset, inputs, settings, config=config, epochs=6)
-    curves = read_filters(alone.params, inputs, settings, config=config).curves
+    curves = node_filters(fit(dataset, model, settings, epochs=6)).curves
     np.testing.assert_allclose(
         record["spread"][0][0], 100 * curve_spread(curves), rtol=1e-5
     )

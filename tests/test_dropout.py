@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from dsf_jax.models.dropout import hash_bits
+from dsf_jax.ops.dropout import hash_bits
 
 KEYS = jax.random.split(jax.random.key(1), 200)
 

@@ -32,14 +32,14 @@ def draw(heads, lanes=()):
 
 def ours(pattern, factors, p, q, x):
     """Weights sin(p_i + q_j), times a factor of each entry, as a caller makes them."""
-    scores = p[pattern.entry_rows] + q[pattern.columns]
+    scores = p[pattern.entries.rows] + q[pattern.entries.columns]
     weights, slopes = factors * jnp.sin(scores), factors * jnp.cos(scores)
     return jnp.sum(jnp.cos(edge_sum(pattern, weights, slopes, p, q, x)))
 
 
 def dense(pattern, factors, p, q, x):
     """The same by autodiff of [N, N] matrices."""
-    entries = pattern.entry_rows, pattern.columns
+    entries = pattern.entries.rows, pattern.entries.columns
     matrix = jnp.zeros((NODES, NODES, p.shape[1])).at[entries].set(factors)
     weights = matrix * jnp.sin(p[:, None] + q[None])
     return jnp.sum(jnp.cos(jnp.einsum("ijm,jmu->imu", weights, x)))
@@ -55,9 +55,11 @@ def compare(fn, other, *args, argnums):
 
 @pytest.mark.parametrize(("heads", "block"), [(1, 2048), (3, 2048), (3, 5)])
 def test_sums_and_gradients_equal_dense_ones(heads, block, pattern, monkeypatch):
-    assert len(pattern.rows) % 5 > 0
+    assert len(pattern.values) % 5 > 0
     monkeypatch.setattr("dsf_jax.ops.edge_sums.BLOCK", block)
-    factors = jnp.asarray(np.random.default_rng(2).uniform(size=(len(pattern.rows), 1)))
+    factors = jnp.asarray(
+        np.random.default_rng(2).uniform(size=(len(pattern.values), 1))
+    )
     compare(
         partial(ours, pattern, factors),
         partial(dense, pattern, factors),
@@ -69,7 +71,7 @@ def test_sums_and_gradients_equal_dense_ones(heads, block, pattern, monkeypatch)
 @pytest.mark.parametrize("heads", [1, 3])
 @pytest.mark.parametrize("shared", ["nothing", "weights", "x"])
 def test_lanes_equal_dense_ones(heads, shared, pattern):
-    factors = jnp.ones((len(pattern.rows), 1))
+    factors = jnp.ones((len(pattern.values), 1))
     p, q, x = draw(heads, lanes=(3,))
     axes = (0, 0, 0)
     if shared == "weights":
@@ -86,7 +88,9 @@ def test_lanes_equal_dense_ones(heads, shared, pattern):
 
 def test_lanes_of_one_head_are_sparse_products_of_all(pattern):
     """One forward and three backward, whatever the number of lanes."""
-    run = jax.grad(partial(ours, pattern, jnp.ones((len(pattern.rows), 1))), (0, 1, 2))
+    run = jax.grad(
+        partial(ours, pattern, jnp.ones((len(pattern.values), 1))), (0, 1, 2)
+    )
     jaxpr = jax.make_jaxpr(jax.vmap(run))(*draw(1, lanes=(4,)))
     over_nodes = [found for found in products_in(jaxpr.jaxpr) if found[0] != "dense"]
     assert over_nodes == [("csr", (4 * NODES, 8))] * 4

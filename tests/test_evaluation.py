@@ -14,11 +14,12 @@ import pytest
 import scipy.stats
 
 from dsf_jax import HyperParams, make_splits, regions
+from dsf_jax.experiments import evaluation
 from dsf_jax.experiments.evaluation import data_digest, evaluate, prepare
-from dsf_jax.models.settings import MODELS
+from dsf_jax.models.zoo import MODELS
 from dsf_jax.train import TrainConfig, grid_jobs, run_jobs
 
-HPARAMS = HyperParams(lr=0.05, lr_gamma=0.05, f_p=4)
+HPARAMS = HyperParams(lr=0.05, lr_gamma=0.05)
 FEW = {"num_splits": 2, "num_seeds": 3, "epochs": 12, "patience": 3}
 
 
@@ -34,10 +35,10 @@ def record(dataset):
 
 def test_a_record_holds_what_the_engine_found(dataset, record):
     splits = make_splits(dataset, num_splits=2)
-    result = jax.jit(run_jobs, static_argnames=("config", "train_config"))(
+    result = jax.jit(run_jobs, static_argnames=("model", "train_config"))(
         grid_jobs(HPARAMS, num_splits=2, num_seeds=3, seed=0),
         prepare(dataset, splits, model="gpr"),
-        config=MODELS["gpr"],
+        model=MODELS["gpr"],
         train_config=TrainConfig(num_classes=2, epochs=12, patience=3, lanes=3),
     )
     test = 100 * np.asarray(result.jobs.test).reshape(2, 3)
@@ -55,7 +56,9 @@ def test_a_record_holds_what_the_engine_found(dataset, record):
     assert json.loads(json.dumps(record)) == record
 
 
-def test_a_resumed_evaluation_runs_only_what_is_missing(dataset, record, tmp_path):
+def test_a_resumed_evaluation_runs_only_what_is_missing(
+    dataset, record, tmp_path, monkeypatch
+):
     journal = tmp_path / "runs.journal"
     evaluate(dataset, "gpr", HPARAMS, lanes=2, journal=journal, **FEW)
     lines = journal.read_text().splitlines(keepends=True)
@@ -65,18 +68,25 @@ def test_a_resumed_evaluation_runs_only_what_is_missing(dataset, record, tmp_pat
         dataset,
         "gpr",
         HPARAMS,
-        lanes=2,
         journal=journal,
         on_progress=lambda progress: seen.append(progress.num_jobs),
         **FEW,
     )
     assert set(seen) == {3}
+    assert resumed["lanes"] == 2  # as the journal was begun
     for key in ("test", "val", "best_epoch", "epochs_run", "mean"):
         np.testing.assert_allclose(resumed[key], record[key], atol=1e-4)
     # complete: nothing runs any more
     again = evaluate(dataset, "gpr", HPARAMS, lanes=2, journal=journal, **FEW)
     assert again["seconds"] == 0
     assert again["mean"] == resumed["mean"]
+    # begun in this precision, and not to be mixed unless asked for
+    other = evaluation.made_with() | {"precision": "float16"}
+    monkeypatch.setattr(evaluation, "made_with", lambda: other)
+    with pytest.raises(ValueError, match="instead of 'float16'"):
+        evaluate(dataset, "gpr", HPARAMS, journal=journal, **FEW)
+    mixed = evaluate(dataset, "gpr", HPARAMS, journal=journal, mixed=True, **FEW)
+    assert [made["lanes"] for made in mixed["mixed_with"]] == [2]
 
 
 def test_a_journal_of_other_settings_is_refused(dataset, tmp_path):
@@ -130,7 +140,8 @@ def test_an_interrupted_command_loses_no_finished_run(kind, tmp_path):
     if kind == signal.SIGINT:
         assert time.monotonic() - sent < 10  # the piece under way may end first
         assert process.returncode == 130
-        assert errors.strip().endswith("dsf-jax: stopped by Ctrl-C.")
+        way_on = f"the same command goes on from {journal}."
+        assert errors.strip().endswith(f"dsf-jax: stopped by Ctrl-C; {way_on}")
         assert "Traceback" not in errors
     finished = len(journal.read_text().splitlines()) - 1
     assert 2 <= finished < 30

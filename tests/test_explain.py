@@ -9,11 +9,9 @@ import scipy.stats
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 
-from dsf_jax import MODELS, Graph, HyperParams, init, make_inputs, region_of, regions
-from dsf_jax.experiments.evaluation import dataset_inputs
-from dsf_jax.experiments.fitting import fit
+from dsf_jax import MODELS, Graph, HyperParams, fit, node_filters, regions
+from dsf_jax.data import region_of
 from dsf_jax.explain.reading import (
-    colours,
     distance_correlation,
     embed,
     read_filters,
@@ -33,13 +31,13 @@ def beta(rng):
 
 
 def read(model, graph=GRAPHS["random"], hparams=None):
-    config, num_nodes = MODELS[model], graph.num_nodes
+    model, num_nodes = MODELS[model], graph.num_nodes
     hparams = HyperParams() if hparams is None else hparams
     x_pos = jax.random.normal(jax.random.key(1), (2, num_nodes, 32))
-    inputs = make_inputs(graph, jnp.eye(num_nodes), x_pos, config)
+    inputs = model.make_inputs(graph, jnp.eye(num_nodes), x_pos)
     key = jax.random.key(0)
-    params = init(key, inputs, hparams, config=config, num_classes=3)
-    return params, read_filters(params, inputs, hparams, config=config, num_points=11)
+    params = model.init(key, inputs, hparams, num_classes=3)
+    return params, read_filters(params, inputs, hparams, model=model, num_points=11)
 
 
 def test_curves_are_the_polynomials_of_the_weights():
@@ -101,28 +99,6 @@ def test_few_nodes_are_embedded():
     assert embed(np.asarray([[1.0, 2.0, 4.0]])).shape == (3, 2)
 
 
-def test_colours_fade_with_the_spread(rng):
-    points = rng.normal(size=(50, 2))
-
-    def saturation(spread):
-        rgb = colours(points, spread=spread)
-        return (rgb.max(axis=1) - rgb.min(axis=1)).max()
-
-    assert saturation(0.0) < 1e-6
-    assert saturation(0.001) < 0.01
-    assert saturation(0.05) < saturation(0.1) == saturation(0.5)
-
-
-def test_near_points_have_alike_colours(rng):
-    points = rng.uniform(size=(200, 2))
-    rgb = colours(points)
-    assert rgb.min() >= 0
-    assert rgb.max() <= 1
-    apart = np.linalg.norm(points[:, None] - points, axis=2).ravel()
-    unlike = np.linalg.norm(rgb[:, None] - rgb, axis=2).ravel()
-    assert scipy.stats.spearmanr(apart, unlike).statistic > 0.9
-
-
 def test_variance_share_equals_naive(beta, rng):
     groups = rng.integers(3, 7, size=60)
     mean = beta.mean(axis=1, keepdims=True)
@@ -168,11 +144,10 @@ def test_spread_has_no_scale(rng):
 @pytest.mark.slow
 def test_clusters_of_weights_recover_the_regions():
     """The settings of docs/figures.md; there it is the mean of ten runs."""
-    dataset, config = regions(), MODELS["dsf-bern-r"]
-    hparams = HyperParams(lr=0.05, lr_pos=0.05, gamma_init=4, pos_kind=0, f_p=2)
-    inputs = dataset_inputs(dataset, config)
-    model = fit(dataset, inputs, hparams, config=config, epochs=200)
-    filters = read_filters(model.params, inputs, hparams, config=config)
+    settings = HyperParams(
+        lr=0.05, lr_pos=0.05, gamma_init="ones", pos_kind="lap", f_p=2
+    )
+    filters = node_filters(fit(regions(), "dsf-bern-r", settings, epochs=200))
     found = representatives(filters.beta, count=3).cluster
     assert adjusted_rand_score(region_of(600), found) > 0.9
     assert variance_share(filters.beta, region_of(600)) > 0.5

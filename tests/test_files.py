@@ -2,7 +2,11 @@
 
 import hashlib
 import http.server
+import random
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 
@@ -21,9 +25,11 @@ class Server(http.server.BaseHTTPRequestHandler):
     stops_after = None  # bytes of a connection that breaks
     sends = CONTENT
     ranges: list[str | None] = []
+    pause = staticmethod(lambda number: None)  # before a piece of request `number`
 
     def do_GET(self):
         self.ranges.append(self.headers.get("Range"))
+        number = len(self.ranges)
         start = 0
         if self.resumes and self.headers.get("Range"):
             start = int(self.headers["Range"].removeprefix("bytes=").rstrip("-"))
@@ -34,7 +40,11 @@ class Server(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(self.sends) - start))
         self.end_headers()
         end = None if self.stops_after is None else start + self.stops_after
-        self.wfile.write(self.sends[start:end])
+        body = self.sends[start:end]
+        for place in range(0, len(body), 1 << 15):
+            self.wfile.flush()
+            self.pause(number)
+            self.wfile.write(body[place : place + (1 << 15)])
 
     def log_message(self, *arguments):
         del arguments
@@ -127,6 +137,108 @@ def test_kill_in_the_middle_leaves_no_file_in_place(folder, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         read_files("mine")
     assert not (folder / NAME).exists()
+
+
+# forks, as a start of its own takes seconds; in each round some processes fetch at once
+FETCHERS = """
+import os, sys
+from pathlib import Path
+from dsf_jax.data import files
+
+url, digest, name, folder = sys.argv[1:5]
+entry = files.File(file=name, sha256=digest, url=url)
+files.manifest = lambda: {"mine": [entry]}
+
+def fetch():
+    try:
+        files.read_files("mine")
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}", flush=True)
+
+for number in range(int(sys.argv[5])):
+    os.environ[files.DATA_VARIABLE] = f"{folder}/{number}"
+    for _ in range(int(sys.argv[6])):
+        if os.fork() == 0:
+            fetch()
+            os._exit(0)
+    for _ in range(int(sys.argv[6])):
+        os.wait()
+"""
+
+
+def fetchers(url, folder, *, num_rounds, num_processes):
+    """A process that lets others fetch into `folder/<round>`; prints their errors."""
+    digest = hashlib.sha256(CONTENT).hexdigest()
+    arguments = (url, digest, NAME, str(folder), str(num_rounds), str(num_processes))
+    command = [sys.executable, "-c", FETCHERS, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def leave_part(folder, number, length):
+    """What a process left in round `number` that was killed."""
+    folder = folder / str(number) / "mine"
+    folder.mkdir(parents=True)
+    if length:
+        (folder / f"{NAME}.part").write_bytes(CONTENT[:length])
+    return folder
+
+
+def test_a_slow_process_does_not_write_to_what_another_one_has_verified(
+    tmp_path, server
+):
+    is_asked, may_go_on = threading.Event(), threading.Event()
+
+    def pause(number):
+        if number == 1:
+            is_asked.set()
+            assert may_go_on.wait(60)
+
+    server.pause = staticmethod(pause)
+    folder = leave_part(tmp_path, 0, 100_000)
+    one = {"num_rounds": 1, "num_processes": 1}
+    with fetchers(server.url, tmp_path, **one) as slow:
+        assert is_asked.wait(60)
+        with fetchers(server.url, tmp_path, **one) as fast:
+            assert fast.communicate(timeout=60) == ("", None)
+        assert (folder / NAME).read_bytes() == CONTENT
+        may_go_on.set()
+        assert slow.communicate(timeout=60) == ("", None)
+    assert (folder / NAME).read_bytes() == CONTENT
+    assert [path.name for path in folder.iterdir()] == [NAME]
+
+
+@pytest.mark.parametrize("num_rounds", [10, pytest.param(200, marks=pytest.mark.slow)])
+def test_processes_that_fetch_at_once_end_with_the_file(tmp_path, server, num_rounds):
+    rng = random.Random(0)
+    server.pause = staticmethod(lambda number: time.sleep(0.01 * rng.random()))
+    lengths = (rng.randrange(len(CONTENT)) * (rng.random() < 0.7) for _ in range(1000))
+    folders = [
+        leave_part(tmp_path, number, length)
+        for number, length in zip(range(num_rounds), lengths, strict=False)
+    ]
+    fetching = fetchers(server.url, tmp_path, num_rounds=num_rounds, num_processes=3)
+    with fetching:
+        assert fetching.communicate(timeout=300) == ("", None)
+    for folder in folders:
+        assert (folder / NAME).read_bytes() == CONTENT
+        assert [path.name for path in folder.iterdir()] == [NAME]
+
+
+def test_what_a_second_process_fetched_in_vain_is_removed(folder, server):
+    server.stops_after = 1000
+    folder.mkdir(parents=True)
+    part = folder / f"{NAME}.part"
+    with storage.open_alone(part):
+        with pytest.raises(FileNotFoundError, match="after 1000 of"):
+            read_files("mine")
+        assert list(folder.iterdir()) == [part]
+    assert part.read_bytes() == b""
+
+
+def test_downloads_work_where_there_are_no_locks(folder, server, monkeypatch):
+    monkeypatch.setattr("dsf_jax.storage.fcntl", None)
+    assert read_files("mine") == {NAME: CONTENT}
+    assert [path.name for path in folder.iterdir()] == [NAME]
 
 
 def test_no_network_gives_one_line_that_says_what_to_put_where(folder, monkeypatch):

@@ -15,27 +15,25 @@ from numpy.polynomial import legendre as np_legendre
 from scipy import sparse as sp
 from scipy import special
 
-from dsf_jax import (
-    Basis,
-    Graph,
-    Recurrence,
-    a_hat,
-    a_tilde,
-    basis_terms,
+from dsf_jax import Basis, Graph, polynomial_basis
+from dsf_jax.bases import (
     bernstein,
     chebyshev,
-    cumulative_weights,
-    diverse_filter,
-    diverse_recurrence_filter,
     evaluate_basis,
     jacobi,
     legendre,
-    local_frequency_filter,
     monomial,
-    polynomial_basis,
+)
+from dsf_jax.filters import (
+    basis_terms,
+    cumulative_weights,
+    diverse_filter,
+    diverse_recurrence_filter,
+    local_frequency_filter,
     response,
     shared_filter,
 )
+from dsf_jax.ops import Recurrence, a_hat, a_tilde
 from tests import reference
 from tests.graphs import GRAPHS, random_edges
 from tests.test_sparse import products_in

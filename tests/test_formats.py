@@ -3,14 +3,20 @@
 import io
 import os
 import pickle
+import random
 import struct
+import subprocess
+import sys
+import types
 import zipfile
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from dsf_jax.data.files import read_files
 from dsf_jax.data.formats import (
     read_csr_npz,
     read_geom_gcn,
@@ -18,6 +24,7 @@ from dsf_jax.data.formats import (
     read_npz,
     read_planetoid,
 )
+from dsf_jax.data.pickles import read_pickle
 
 
 def npz(**arrays):
@@ -239,6 +246,162 @@ def test_pickles_that_run_code_are_refused(hostile, part, tmp_path, monkeypatch)
     assert list(tmp_path.iterdir()) == []
 
 
+def forged_dtype(code=b"f4", state=None):
+    """An array of eight bytes whose dtype is given the state of another one."""
+    made = array([1, 2], "f4")
+    start, end = made.index(b"cnumpy\ndtype"), made.index(b"tb\x89") + 2
+    kind = b"cnumpy\ndtype\n(" + string(code) + integer(0) + integer(1) + b"tR"
+    return made[:start] + kind + (state or b"") + made[end:]
+
+
+OBJECTS = b"(" + integer(3) + string(b"|") + b"NNN" + 2 * integer(-1)
+OBJECTS += integer(63) + b"tb"  # the flags of an array of Python objects
+FIELDS = b"(" + integer(3) + string(b"<") + b"N" + string(b"f") + b"\x85"
+FIELDS += b"}" + string(b"f") + b"cnumpy\ndtype\n(" + string(b"O8") + integer(0)
+FIELDS += integer(1) + b"tR" + integer(0) + b"\x86s" + integer(8) + integer(1)
+FIELDS += integer(27) + b"tb"
+
+
+@pytest.mark.parametrize(
+    ("hostile", "reason"),
+    [
+        (forged_dtype(b"O8"), "a dtype but i4, i8, f4 and f8 is not admitted"),
+        (forged_dtype(b"V8", FIELDS), "a dtype but i4"),
+        (forged_dtype(b"f4", OBJECTS), "a dtype of another state is not admitted"),
+        (forged_dtype(b"f4", FIELDS), "is not admitted"),
+        (b")" + b"\x85" * 1_000_000, "tuples of tuples is not admitted"),
+        (b")" + b"\x85" * 2 + b"}" + b"\x86", "is not admitted"),
+        (b"(" * 1_000_000, "nesting deeper than 16 is not admitted"),
+        (b"]" * 10_000, "something is left over"),
+        (b"K\x01r\x00\x00\x00\x10", "another kind is not admitted"),  # memo 2^28
+        (b"j\x00\x00\x00\x10", "the memo has no entry 268435456"),
+        (b"T\xff\xff\xff\x7f", "the file ends after"),
+        (b"T\xff\xff\xff\xff", "the file ends after"),
+        (b"(" + b"K\x01" * 100 + b"t", "a tuple of 100 is not admitted"),
+        (b"}q\x00h\x00h\x00s", "a key that is neither"),
+        (b"}q\x00K\x01h\x00s", "a dictionary of dictionaries"),
+        (b"]q\x00h\x00a", "a list of anything but integers"),
+        (b"c" + b"x" * 1_000_000, "a name without an end"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_pickles_that_would_cost_the_process_are_refused(hostile, reason):
+    content = pickled(hostile)
+    with pytest.raises(ValueError, match=reason) as error:
+        read_planetoid({**PLANETOID, "ind.tiny.ally": content})
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 500
+
+
+def test_a_side_of_an_array_is_no_longer_than_its_file():
+    empty = array([], "i4").replace(
+        b"(" + integer(0) + b"t", b"(" + integer(2**31 - 1) + integer(0) + b"t"
+    )
+    with pytest.raises(ValueError, match=r"shape \(2147483647, 0\) in"):
+        read_planetoid({**PLANETOID, "ind.tiny.ally": pickled(empty)})
+
+
+@pytest.mark.parametrize("pointers", [[0, 10**6, 0], [0, -5, 0], [0, 2**31 - 1, 0]])
+def test_row_pointers_that_fall_are_refused(pointers):
+    """SciPy does not look at them if the last is 0, and wrote beyond its arrays."""
+    empty = csr([[0, 0], [0, 0]])
+    damaged = empty.replace(array([0, 0, 0], "i4"), array(pointers, "i4"))
+    assert damaged != empty
+    with pytest.raises(ValueError, match="row pointers fall"):
+        read_planetoid({**PLANETOID, "ind.tiny.tx": pickled(damaged)})
+    arrays = {"indptr": np.asarray(pointers), "shape": [2, 2]}
+    arrays |= dict.fromkeys(("data", "indices"), np.zeros(0, dtype=np.int32))
+    both = {f"{part}_{key}": arrays[key] for part in ("adj", "attr") for key in arrays}
+    with pytest.raises(ValueError, match="row pointers fall"):
+        read_csr_npz({"x.npz": npz(**both, labels=[0, 1])})
+
+
+def test_a_list_that_is_named_again_and_again_is_not_copied():
+    made = b"ccollections\ndefaultdict\nc__builtin__\nlist\n\x85R"
+    made += b"(" + integer(0) + b"](" + b"K\x01" * 10_000 + b"eq\x00"
+    made += b"".join(integer(node) + b"h\x00" for node in range(1, 10_000)) + b"u"
+    with pytest.raises(ValueError, match="more neighbours than bytes"):
+        read_planetoid({**PLANETOID, "ind.tiny.graph": pickled(made)})
+
+
+def mutated(content, rng):
+    """A file with some bytes replaced, removed, repeated or added."""
+    pieces = b"()]}.NRbtaeus\x81\x85\x86\x87\x88\x89hjqrKMJUTc\x00\x01\x02\xff"
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        place, length = rng.randrange(len(content) + 1), rng.choice((1, 1, 2, 4, 30))
+        head, piece = content[:place], content[place : place + length]
+        new = {
+            "replace": lambda piece: bytes(rng.choices(range(256), k=len(piece))),
+            "opcode": lambda piece: bytes(rng.choices(pieces, k=len(piece))),
+            "remove": lambda piece: b"",
+            "repeat": lambda piece: piece * rng.choice((2, 3, 50)),
+            "add": lambda piece: bytes(rng.choices(pieces, k=3)) + piece,
+            "flip": lambda piece: bytes(b ^ 1 << rng.randrange(8) for b in piece),
+        }[rng.choice(("replace", "opcode", "remove", "repeat", "add", "flip"))]
+        content = head + new(piece) + content[place + length :]
+    return content
+
+
+def read_mutated(num_tries):
+    """How many mutated files are refused; anything but a `ValueError` escapes."""
+    rng, messages = random.Random(0), []
+    names = [name for name in PLANETOID if not name.endswith(".x")]
+    for _ in range(num_tries):
+        name = rng.choice(names)
+        try:
+            read_planetoid({**PLANETOID, name: mutated(PLANETOID[name], rng)})
+        except ValueError as error:
+            messages.append(str(error))
+    assert not any("\n" in message for message in messages)
+    return len(messages)
+
+
+@pytest.mark.parametrize(
+    "num_tries", [2000, pytest.param(30_000, marks=pytest.mark.slow)]
+)
+def test_mutated_pickles_are_read_or_refused(num_tries):
+    """In a process of its own, without the checks of types, which take most time."""
+    script = "from tests.test_formats import read_mutated as r; print(r({}))"
+    command = [sys.executable, "-c", script.format(num_tries)]
+    root = Path(__file__).parent.parent
+    ended = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, cwd=root
+    )
+    assert int(ended.stdout) > num_tries / 3
+
+
+class OldUnpickler(pickle.Unpickler):
+    """The standard library's, on files whose digests are known."""
+
+    def find_class(self, module, name):
+        if name == "csr_matrix":
+            return types.SimpleNamespace
+        module = module.replace("numpy.core", "numpy._core")
+        return super().find_class(module, name)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["cora", "citeseer", "pubmed"])
+def test_real_pickles_hold_what_the_standard_library_finds(name):
+    for file, content in read_files(name).items():
+        if file.endswith(".test.index"):
+            continue
+        found = read_pickle(content)
+        old = OldUnpickler(io.BytesIO(content), encoding="latin1").load()
+        if file.endswith(".graph"):
+            assert found == old
+            assert list(found) == list(old)
+        elif file.endswith("y"):
+            assert found.dtype == old.dtype
+            np.testing.assert_array_equal(found, old)
+        else:
+            assert found.shape == old._shape
+            for part in ("data", "indices", "indptr"):
+                ours, theirs = getattr(found, part), getattr(old, part)
+                assert ours.dtype == theirs.dtype
+                np.testing.assert_array_equal(ours, theirs)
+
+
 def header(shape, dtype="<f8"):
     buffer = io.BytesIO()
     description = {"descr": dtype, "fortran_order": False, "shape": shape}
@@ -274,8 +437,20 @@ def test_hostile_archives_are_refused(members, options, reason):
 
 def test_member_that_unpacks_to_gigabytes_is_not_unpacked(monkeypatch):
     monkeypatch.setattr("dsf_jax.data.formats.MAX_ARRAY_BYTES", 1000)
-    with pytest.raises(ValueError, match="8000 bytes announced"):
-        read_npz({"some.npz": npz(edges=np.zeros(1000))})
+    monkeypatch.setattr("dsf_jax.data.formats._load_array", pytest.fail)
+    one, many = np.zeros(1000), {f"x{i}": np.zeros(50) for i in range(3)}
+    for arrays in ({"edges": one}, many):  # none of the many is too large
+        with pytest.raises(ValueError, match="bytes announced in all"):
+            read_npz({"some.npz": npz(**arrays)})
+
+
+def test_a_header_that_is_no_python_is_refused():
+    content = npz(**NPZ_ARRAYS)
+    for change in (b"{'descr'((((", b"{'descr'\x00\x00\x00\x00", b"   \t\n 'descr'"):
+        damaged = zipped({"edges.npy": b"\x93NUMPY\x01\x00v\x00" + change.ljust(118)})
+        with pytest.raises(ValueError, match="in the format of read_npz"):
+            read_npz(damaged)
+    read_npz({"some.npz": content})
 
 
 def test_pickled_arrays_are_never_loaded():

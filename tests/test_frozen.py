@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dsf_jax import MODELS
-from dsf_jax.train import Jobs, init_state, lane_flags, train_epoch
+from dsf_jax.train import Jobs, init_state, train_epoch
 from tests.training import HPARAMS, make_problem, settings_of, small
 
 FILE = Path(__file__).parent / "frozen.npz"
@@ -24,15 +24,15 @@ QUICK = ("gpr", "dsf-bern-i", "dsf-jacobi-r", "fagcn")
 
 def train(name):
     """Parameters after 50 epochs, as a list of arrays, and what is known of the run."""
-    config, train_config = small(name), settings_of(epochs=EPOCHS + 1, patience=EPOCHS)
-    data = make_problem()(config)
+    model, train_config = small(name), settings_of(epochs=EPOCHS + 1, patience=EPOCHS)
+    data = make_problem()(model)
     hparams = HPARAMS._replace(lambda_orth=0.05, dropout_pos=0.2, depth=3)
     job = Jobs(jax.random.key(5), 1, hparams)
-    configs = {"config": config, "train_config": train_config}
-    state = init_state(job.key, data.inputs, hparams, **configs)
+    configs = {"model": model, "train_config": train_config}
+    state = init_state(job, data, **configs)
     step = jax.jit(partial(train_epoch, **configs))
     for _ in range(EPOCHS):
-        state, _ = step(state, job, data, lane_flags(hparams))
+        state, _ = step(state, job, data, model.flags(hparams))
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state.params)]
     return leaves, np.asarray([state.best.train_loss, state.best.val, state.best.test])
 
@@ -64,8 +64,8 @@ def test_training_is_what_it_was(name):
     np.testing.assert_allclose(scores, frozen[f"{name}/scores"], atol=1e-10)
 
 
-def test_every_named_model_is_frozen():
-    assert set(MODELS) == {key.partition("/")[0] for key in np.load(FILE).files}
+def test_every_frozen_model_is_there():
+    assert set(MODELS) >= {key.partition("/")[0] for key in np.load(FILE).files}
 
 
 if __name__ == "__main__":

@@ -15,11 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dsf_jax import MODELS, Graph, HyperParams, apply, loss, make_inputs
+from dsf_jax import MODELS, Graph, HyperParams
 from dsf_jax.engine.optimizer import init_moments, update
 from dsf_jax.ipe import Heads
-from dsf_jax.models.params import Linear, Params, PositionParams
+from dsf_jax.models.layers import Linear
+from dsf_jax.models.local import PositionParams
+from dsf_jax.models.spectral import Params
 from dsf_jax.ops.correlation import Correlation
+from tests.training import resize
 
 RELEASED = np.load(Path(__file__).parent / "released.npz")
 ORDER, STEPS, COLUMNS, CLASSES = 10, 20, 32, 3
@@ -38,9 +41,9 @@ THREE_GROUPS = ONE_GROUP._replace(
 )
 
 
-def config_of(case):
+def model_of(case):
     name = case.partition("/")[0].lower().replace("_", "-")
-    return dataclasses.replace(MODELS[name], hidden=8, width=8)
+    return resize(MODELS[name], order=ORDER, hidden=8, width=8)
 
 
 def settings_of(case):
@@ -50,13 +53,13 @@ def settings_of(case):
     )
 
 
-def inputs_of(config):
+def inputs_of(model):
     num_nodes = len(RELEASED["features"])
     graph = Graph.from_edges(RELEASED["edges"], num_nodes=num_nodes)
     x_pos = np.zeros((2, num_nodes, COLUMNS))
     x_pos[:, :, : RELEASED["x_pos"].shape[1]] = RELEASED["x_pos"]
     features = jnp.asarray(RELEASED["features"])
-    return make_inputs(graph, features, jnp.asarray(x_pos), config)
+    return model.make_inputs(graph, features, jnp.asarray(x_pos))
 
 
 def read_params(prefix):
@@ -95,21 +98,21 @@ def read_params(prefix):
     else:
         hidden, out, gamma = linear("lin1"), linear("lin2"), arrays.pop("prop1.temp")
     assert not arrays, f"not compared: {list(arrays)}"
-    return Params(hidden, out, jnp.asarray(gamma), position, free=None)
+    return Params(hidden, out, jnp.asarray(gamma), position)
 
 
-@partial(jax.jit, static_argnames="config")
-def step(params, moments, inputs, hparams, *, config):
+@partial(jax.jit, static_argnames="model")
+def step(params, moments, inputs, hparams, *, model):
     """Loss and gradient of the training nodes, and one step of Adam."""
     labels = jnp.asarray(RELEASED["labels"])
     mask = jnp.zeros(len(labels), dtype=bool).at[RELEASED["train"]].set(True)
 
     def value(params):
-        output = apply(params, inputs, hparams, config=config)
-        return loss(output, labels, mask, hparams, config=config)
+        output = model.apply(params, inputs, hparams)
+        return model.loss(output, labels, mask, hparams)
 
     value, gradient = jax.value_and_grad(value)(params)
-    params, moments = update(params, gradient, moments, hparams, config=config)
+    params, moments = update(params, gradient, moments, model.groups(hparams))
     return value, gradient, params, moments
 
 
@@ -130,21 +133,21 @@ def test_every_model_of_the_release_is_there():
 
 @pytest.mark.parametrize("case", CASES)
 def test_outputs_equal_the_release(case):
-    config, hparams = config_of(case), settings_of(case)
-    params, inputs = read_params(f"{case}/start/"), inputs_of(config)
-    output = jax.jit(partial(apply, config=config))(params, inputs, hparams)
+    model, hparams = model_of(case), settings_of(case)
+    params, inputs = read_params(f"{case}/start/"), inputs_of(model)
+    output = jax.jit(model.apply)(params, inputs, hparams)
     np.testing.assert_allclose(output.logits, RELEASED[f"{case}/logits"], atol=1e-10)
-    np.testing.assert_allclose(output.pos, RELEASED[f"{case}/positions"], atol=1e-10)
+    np.testing.assert_allclose(output.local, RELEASED[f"{case}/positions"], atol=1e-10)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_training_equals_the_release(case):
-    config, hparams = config_of(case), settings_of(case)
-    params, inputs = read_params(f"{case}/start/"), inputs_of(config)
+    model, hparams = model_of(case), settings_of(case)
+    params, inputs = read_params(f"{case}/start/"), inputs_of(model)
     moments, losses = init_moments(params), []
     for number in range(STEPS):
         value, gradient, params, moments = step(
-            params, moments, inputs, hparams, config=config
+            params, moments, inputs, hparams, model=model
         )
         losses.append(value)
         if number == 0:
@@ -156,11 +159,9 @@ def test_training_equals_the_release(case):
 @pytest.mark.parametrize("pos_op", ["a_tilde", "a_hat"])
 def test_normalised_positions_are_not_those_of_the_released_jacobi(pos_op):
     case = "DSF_Jacobi_R/normalised"
-    config, hparams = config_of(case), settings_of(case)
-    other = dataclasses.replace(
-        config, backbone=config.backbone._replace(pos_op=pos_op)
-    )
+    model, hparams = model_of(case), settings_of(case)
+    other = dataclasses.replace(model, backbone=model.backbone._replace(pos_op=pos_op))
     params, inputs = read_params(f"{case}/start/"), inputs_of(other)
-    output = apply(params, inputs, hparams, config=other)
-    assert np.abs(output.pos - RELEASED[f"{case}/positions"]).max() > 0.1
+    output = other.apply(params, inputs, hparams)
+    assert np.abs(output.local - RELEASED[f"{case}/positions"]).max() > 0.1
     assert np.abs(output.logits - RELEASED[f"{case}/logits"]).max() > 1e-4

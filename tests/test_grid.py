@@ -39,16 +39,16 @@ def unequal_jobs(num_seeds=7):
 )
 @pytest.mark.parametrize("lanes", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_devices_do_not_change_results(num_devices, lanes, problem):
-    config = small("gpr")
+    model = small("gpr")
     train_config = settings_of(lanes=lanes, keeps_params=True, patience=12)
-    data, jobs = problem(config), unequal_jobs()
-    whole = run(jobs, data, config=config, train_config=train_config)
+    data, jobs = problem(model), unequal_jobs()
+    whole = run(jobs, data, model=model, train_config=train_config)
     assert whole.jobs.epochs_run.min() == 2
     assert whole.jobs.epochs_run.max() > 12
     report = run_grid(
         jobs,
         data,
-        config=config,
+        model=model,
         train_config=train_config,
         devices=jax.devices()[:num_devices],
     )
@@ -61,19 +61,19 @@ def test_devices_do_not_change_results(num_devices, lanes, problem):
 @pytest.mark.parametrize("seconds", [0.0, pytest.param(100.0, marks=pytest.mark.slow)])
 def test_pieces_and_padding_do_not_change_results(seconds, problem, monkeypatch):
     monkeypatch.setattr(grid, "PIECE_SECONDS", seconds)  # one epoch, or as they come
-    config, train_config = small("gpr"), settings_of(lanes=3)
-    data, jobs = problem(config), unequal_jobs()
+    model, train_config = small("gpr"), settings_of(lanes=3)
+    data, jobs = problem(model), unequal_jobs()
     seen = []
     report = run_grid(
         jobs,
         data,
-        config=config,
+        model=model,
         train_config=train_config,
         devices=jax.devices()[:2],
         pad_to=20,
         on_progress=seen.append,
     )
-    whole = run(jobs, data, config=config, train_config=train_config)
+    whole = run(jobs, data, model=model, train_config=train_config)
     assert_equal_jobs(report.jobs, whole.jobs)
     finished = np.concatenate([progress.finished for progress in seen])
     assert sorted(finished.tolist()) == list(range(7))
@@ -93,7 +93,7 @@ def test_pieces_and_padding_do_not_change_results(seconds, problem, monkeypatch)
 
 @pytest.mark.slow
 def test_what_the_callback_raises_ends_the_run(problem):
-    config = small("gpr")
+    model = small("gpr")
 
     def stop(progress):
         raise KeyboardInterrupt
@@ -101,16 +101,16 @@ def test_what_the_callback_raises_ends_the_run(problem):
     with pytest.raises(KeyboardInterrupt):
         run_grid(
             unequal_jobs(),
-            problem(config),
-            config=config,
+            problem(model),
+            model=model,
             train_config=settings_of(lanes=2),
             on_progress=stop,
         )
 
 
 def test_no_new_program_for_new_jobs_or_another_data_set(problem):
-    config, train_config = small("gpr"), settings_of(lanes=2, epochs=2)
-    data = problem(config)
+    model, train_config = small("gpr"), settings_of(lanes=2, epochs=2)
+    data = problem(model)
     other = data._replace(
         labels=jnp.roll(data.labels, 1),
         inputs=data.inputs._replace(x_pos=data.inputs.x_pos + 1),
@@ -119,7 +119,7 @@ def test_no_new_program_for_new_jobs_or_another_data_set(problem):
     for seed, these, num_seeds in ((0, data, 4), (1, other, 3)):
         hparams = HPARAMS._replace(lr=0.01 * (seed + 1), f_p=3 + seed)
         jobs = grid_jobs(hparams, num_splits=1, num_seeds=num_seeds, seed=seed)
-        run_grid(jobs, these, config=config, train_config=train_config, pad_to=4)
+        run_grid(jobs, these, model=model, train_config=train_config, pad_to=4)
         size = grid._advance._cache_size()
         assert before is None or size == before
         before = size
@@ -134,28 +134,28 @@ def test_no_new_program_for_new_jobs_or_another_data_set(problem):
 )
 def test_the_grid_can_be_exported(platform, problem):
     """Lowering for devices that this machine may not have."""
-    config, train_config = small("dsf-gpr-r"), settings_of(lanes=2)
+    model, train_config = small("dsf-gpr-r"), settings_of(lanes=2)
     with jax.enable_x64(False):
-        data = jax.tree.map(jnp.asarray, problem(config))
+        data = jax.tree.map(jnp.asarray, problem(model))
         jobs = grid_jobs(HPARAMS, num_splits=2, num_seeds=1, seed=0)
         known = export.DisabledSafetyCheck.custom_call("cpu_csr_sparse_dense_ffi")
         exported = export.export(run, platforms=[platform], disabled_checks=[known])(
-            jobs, data, config=config, train_config=train_config
+            jobs, data, model=model, train_config=train_config
         )
     assert exported.platforms == (platform,)
     assert len(exported.mlir_module_serialized) > 1000
 
 
 def test_lanes_fall_with_the_size_of_the_graph(problem):
-    config = small("dsf-gpr-r")
-    data = problem(config)
-    per_device = choose_lanes(data, config=config) // jax.device_count()
+    model = small("dsf-gpr-r")
+    data = problem(model)
+    per_device = choose_lanes(data, model=model) // jax.device_count()
     assert per_device == 4
     large = data._replace(inputs=data.inputs._replace(features=jnp.zeros((200_000, 1))))
-    assert choose_lanes(large, config=config) == jax.device_count()
+    assert choose_lanes(large, model=model) == jax.device_count()
     middle = data._replace(inputs=data.inputs._replace(features=jnp.zeros((1_500, 1))))
     for model, lanes in {"dsf-gpr-r": 2, "dsf-gpr-i": 1, "gpr": 4, "gat": 2}.items():
-        found = choose_lanes(middle, config=MODELS[model])
+        found = choose_lanes(middle, model=MODELS[model])
         assert found == lanes * jax.device_count()
 
 
@@ -165,7 +165,7 @@ PROCESS = """
     jax.config.update("jax_enable_x64", True)
     jax.distributed.initialize(f"127.0.0.1:{sys.argv[2]}", 2, int(sys.argv[1]))
     import numpy as np
-    from dsf_jax import MODELS, HyperParams, make_splits, regions
+    from dsf_jax import HyperParams, MODELS, make_splits, regions
     from dsf_jax.experiments.evaluation import prepare
     from dsf_jax.engine.grid import run_grid
     from dsf_jax.train import TrainConfig, grid_jobs, run_jobs
@@ -174,7 +174,7 @@ PROCESS = """
     data = prepare(dataset, make_splits(dataset, num_splits=2), model="gpr")
     jobs = grid_jobs(HyperParams(), num_splits=2, num_seeds=3, seed=0)
     configs = {
-        "config": MODELS["gpr"],
+        "model": MODELS["gpr"],
         "train_config": TrainConfig(num_classes=2, epochs=30, patience=3, lanes=4),
     }
     report = run_grid(jobs, data, **configs)

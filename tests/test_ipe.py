@@ -8,16 +8,15 @@ import pytest
 from hypothesis import given, settings
 from jax.extend.core import jaxprs_in_params
 
-from dsf_jax import Graph, a_hat, a_tilde
+from dsf_jax import Graph
 from dsf_jax.ipe import (
     Heads,
     encode,
     gradient_step,
     objective,
     orthogonality_loss,
-    positions,
-    raw_step,
 )
+from dsf_jax.ops import a_hat, a_tilde
 from dsf_jax.ops import correlation as correlation_module
 from dsf_jax.ops.correlation import Correlation, correlate
 from tests import reference
@@ -68,14 +67,23 @@ def test_encoding_equals_naive(case, order, rng):
     np.testing.assert_allclose(
         encoding.logits, reference.head_logits(stack, *heads), atol=1e-12
     )
-    np.testing.assert_allclose(
-        positions(op, pos0, order, correlation, **settings), stack, atol=1e-12
-    )
+    np.testing.assert_allclose(encoding.positions, stack, atol=1e-12)
+
+
+def plain_positions(op, pos0, order, correlation, *, eta1, eta2=0.0, scale=1.0):
+    """Eq. 6, step by step, with a dense operator."""
+    stack, dense = [pos0], op.to_dense()
+    for _ in range(order):
+        smooth = (1 + eta2) * dense @ stack[-1]
+        if correlation is not None:
+            smooth = smooth - eta2 * scale * correlate(correlation, stack[-1])
+        stack.append(jnp.tanh(eta1 * pos0 + (1 - eta1) * smooth))
+    return jnp.stack(stack)
 
 
 def plain_loss(op, correlation, heads, pos0, settings):
     """Something that depends on all outputs, by plain autodiff."""
-    stack = positions(op, pos0, heads.w.shape[0] - 1, correlation, **settings)
+    stack = plain_positions(op, pos0, len(heads.bias) - 1, correlation, **settings)
     logits = jnp.einsum("knd,kd->kn", stack, heads.w) + heads.bias[:, None]
     return jnp.sum(jnp.sin(logits)) + jnp.sum(stack[-1] ** 3)
 
@@ -203,9 +211,10 @@ def test_no_eta2_makes_i_equal_r(rng):
 
 def test_eta1_of_one_ignores_the_graph(case, rng):
     correlation, settings, _ = case
-    pos0 = draw(rng, GRAPH.num_nodes, WIDTH)
-    stack = positions(a_tilde(GRAPH), pos0, 4, correlation, **settings | {"eta1": 1.0})
-    for pos in stack[1:]:
+    pos0, heads = draw(rng, GRAPH.num_nodes, WIDTH), draw_heads(rng)
+    settings = settings | {"eta1": 1.0}
+    encoding = encode(a_tilde(GRAPH), pos0, heads, correlation, **settings)
+    for pos in encoding.positions[1:]:
         np.testing.assert_allclose(pos, np.tanh(pos0), atol=1e-14)
 
 
@@ -271,14 +280,6 @@ def test_no_array_of_size_n_by_n(rng):
 
     jaxpr = jax.make_jaxpr(jax.grad(loss, argnums=(0, 1, 2)))(correlation, heads, pos0)
     assert largest_array(jaxpr.jaxpr) <= correlation_module.BLOCK_ROWS * num_nodes
-
-
-def test_raw_step_is_linear_in_its_parts(rng):
-    op, pos, pos0 = a_hat(GRAPH), draw(rng, 13, 2), draw(rng, 13, 2)
-    np.testing.assert_allclose(raw_step(op, pos, pos0, eta1=1.0), pos0, atol=1e-14)
-    np.testing.assert_allclose(
-        raw_step(op, pos, pos0, eta1=0.0), op.to_dense() @ pos, atol=1e-14
-    )
 
 
 @pytest.mark.parametrize("normalize", [True, False])

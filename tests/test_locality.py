@@ -4,12 +4,13 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from dsf_jax import Graph, l_hat, load_dataset
+from dsf_jax import Graph, load_dataset
 from dsf_jax.graph.locality import (
     eigenspace_frequency,
     local_frequency,
     local_homophily,
 )
+from dsf_jax.ops import l_hat
 from tests.graphs import GRAPHS, random_edges
 
 

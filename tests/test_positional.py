@@ -1,6 +1,7 @@
 """LapPE and RWPE against dense powers and full eigendecompositions."""
 
 import math
+import zipfile
 
 import jax.numpy as jnp
 import networkx as nx
@@ -9,15 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsf_jax.graph import eigensolver, positional
+from dsf_jax import make_splits, prepare, regions
+from dsf_jax.cli.shared import show_positions
+from dsf_jax.graph import eigensolver, laplacian, positional, random_walk
 from dsf_jax.graph.graph import Graph
-from dsf_jax.graph.positional import (
-    KINDS,
-    NUM_COLUMNS,
-    laplacian_features,
-    positional_features,
-    random_walk_features,
-)
+from dsf_jax.graph.laplacian import NUM_COLUMNS, laplacian_features
+from dsf_jax.graph.positional import KINDS, positional_features
+from dsf_jax.graph.random_walk import random_walk_features
 from dsf_jax.storage import CACHE_VARIABLE
 from tests import reference
 from tests.graphs import GRAPHS
@@ -54,7 +53,7 @@ LARGE = {  # for the partial solver; all but the last two repeat eigenvalues
 
 @pytest.fixture
 def no_dense(monkeypatch):
-    monkeypatch.setattr(positional, "_DENSE_NODES", 0)
+    monkeypatch.setattr(laplacian, "_DENSE_NODES", 0)
 
 
 @pytest.fixture(params=SMALL)
@@ -149,7 +148,7 @@ def test_lappe_equals_dense_eigenvectors(graph):
 def test_both_solvers_give_lappe(name, monkeypatch):
     graph = Graph.from_networkx(LARGE[name])
     dense = laplacian_features(graph)
-    monkeypatch.setattr(positional, "_DENSE_NODES", 0)
+    monkeypatch.setattr(laplacian, "_DENSE_NODES", 0)
     partial = laplacian_features(graph)
     assert_lappe(dense, graph)
     assert_lappe(partial, graph)
@@ -161,7 +160,7 @@ def test_both_solvers_give_lappe(name, monkeypatch):
 @pytest.mark.slow
 def test_repeated_eigenvalues_of_a_large_tree():
     graph = Graph.from_networkx(nx.balanced_tree(2, 9))
-    assert graph.num_nodes > positional._DENSE_NODES
+    assert graph.num_nodes > laplacian._DENSE_NODES
     assert_lappe(laplacian_features(graph), graph)
 
 
@@ -220,7 +219,7 @@ def test_null_space_in_order_of_component_size():
 
 
 def test_large_null_space_needs_no_eigensolver(monkeypatch, tmp_path):
-    monkeypatch.delattr(positional, "_component_pairs")
+    monkeypatch.delattr(laplacian, "_component_pairs")
     graph = Graph.from_networkx(nx.disjoint_union_all([nx.path_graph(3)] * 40))
     features = positional_features(graph, cache=tmp_path)
     assert features.num_zero_eigenvalues == 40
@@ -290,8 +289,10 @@ def assert_same(actual, expected):
 def test_stored_result_is_used(tmp_path, monkeypatch):
     graph = GRAPHS["isolated"]
     computed = positional_features(graph, cache=str(tmp_path / "new" / "folder"))
-    (file,) = (tmp_path / "new" / "folder").iterdir()  # nothing else is left behind
-    assert file.suffix == ".npz"
+    # nothing else is left behind
+    file, other = sorted((tmp_path / "new" / "folder").iterdir())
+    assert file.match("lap-*.npz")
+    assert other.match("rw-exact-*.npz")
     monkeypatch.delattr(positional, "laplacian_features")
     monkeypatch.delattr(positional, "random_walk_features")
     stored = positional_features(graph, cache=file.parent)
@@ -300,12 +301,28 @@ def test_stored_result_is_used(tmp_path, monkeypatch):
     assert isinstance(stored.num_zero_eigenvalues, int)
 
 
-@pytest.mark.parametrize("damage", ["empty", "text", "cut", "flip", "array", "shape"])
+DAMAGES = [
+    "empty",
+    "text",
+    "cut",
+    "flip",
+    "array",
+    "shape",
+    "kind",
+    "large",
+    "header",
+    "magic",
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_file_is_replaced(damage, tmp_path):
     graph = GRAPHS["isolated"]
     computed = positional_features(graph, cache=tmp_path)
-    (file,) = tmp_path.iterdir()
+    file = next(tmp_path.glob("lap-*"))
     content = file.read_bytes()
+    with np.load(file) as stored:
+        arrays = dict(stored)
     with file.open("wb") as out:
         match damage:
             case "text":
@@ -319,10 +336,23 @@ def test_damaged_file_is_replaced(damage, tmp_path):
             case "array":
                 np.save(out, computed.x_pos)
             case "shape":
-                other = computed._replace(x_pos=computed.x_pos[:, 1:])
-                np.savez(out, **other._asdict())
+                np.savez(out, **arrays | {"x": arrays["x"][1:]})
+            case "kind":
+                np.savez(out, **arrays | {"x": arrays["x"].astype(complex)})
+            case "large":
+                np.savez_compressed(out, **arrays, more=np.zeros(10**6))
+            case "header":
+                with zipfile.ZipFile(out, "w") as archive:  # NumPy tokenizes this
+                    text = b"{'descr'((((".ljust(118)
+                    archive.writestr("x.npy", b"\x93NUMPY\x01\x00v\x00" + text)
+            case "magic":
+                with zipfile.ZipFile(out, "w") as archive:  # NumPy returns bytes then
+                    for name in arrays:
+                        archive.writestr(f"{name}.npy", b"no array")
     assert_same(positional_features(graph, cache=tmp_path), computed)
-    assert file.read_bytes() == content
+    with np.load(file) as stored:
+        assert stored.keys() == arrays.keys()
+        np.testing.assert_array_equal(stored["x"], arrays["x"])
 
 
 def test_folder_that_cannot_be_written(tmp_path):
@@ -363,4 +393,73 @@ def test_every_graph_has_a_file_of_its_own(tmp_path):
     single = reordered.replace(weights=reordered.weights.astype(jnp.float32))
     for same in (reordered, single):
         positional_features(same, cache=tmp_path)
-    assert len(list(tmp_path.iterdir())) == len(different)
+    assert len(list(tmp_path.glob("lap-*"))) == len(different)
+    assert len(list(tmp_path.glob("rw-*"))) == len(different)
+
+
+def test_methods_of_rwpe(tmp_path, monkeypatch):
+    graph = SMALL["more nodes than columns"]
+    exact = positional_features(graph, cache=tmp_path)
+    monkeypatch.delattr(positional, "laplacian_features")  # serves every method
+    sketch = positional_features(graph, method="sketch", num_columns=64, cache=tmp_path)
+    assert exact.num_columns == 0
+    assert not exact.errors.any()
+    assert "RWPE: exact" in exact.report
+    assert sketch.num_columns == 64
+    assert "a sketch of 64 columns" in sketch.report
+    np.testing.assert_array_equal(sketch.x_pos[0], exact.x_pos[0])
+    assert not np.array_equal(sketch.x_pos[1], exact.x_pos[1])
+    monkeypatch.delattr(positional, "sketch_random_walks")
+    again = positional_features(graph, method="sketch", num_columns=64, cache=tmp_path)
+    assert_same(again, sketch)
+    assert (again.errors.tolist(), again.seconds) == (
+        sketch.errors.tolist(),
+        sketch.seconds,
+    )
+    names = sorted(file.name.split("-")[:2] for file in tmp_path.iterdir())
+    assert names[1:] == [["rw", "exact"], ["rw", "sketch"]]
+
+
+def test_size_decides(tmp_path, monkeypatch):
+    graph = SMALL["edge"]
+    monkeypatch.setattr(random_walk, "_EXACT_WORK", 0)
+    assert positional_features(graph, cache=tmp_path).num_columns == 256
+    named = positional_features(graph, method="exact", cache=tmp_path)
+    assert named.num_columns == 0
+
+
+def test_progress_on_the_way_to_training(tmp_path, monkeypatch):
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    dataset, shown = regions(60), []
+    on_positions = show_positions(lambda *line: shown.append(line))
+    splits = make_splits(dataset, num_splits=1)
+    for _ in range(2):  # the second finds the files and says nothing
+        prepare(dataset, splits, model="dsf-gpr-r", on_positions=on_positions)
+    assert shown == [(50, 100, "% of positions"), (100, 100, "compiling ...")]
+
+
+def test_what_was_finished_survives_an_interruption(tmp_path, monkeypatch):
+    graph = SMALL["edge"]
+
+    def stop(share):
+        if share > 0.5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        positional_features(graph, cache=tmp_path, on_progress=stop)
+    (file,) = tmp_path.iterdir()
+    assert file.match("lap-*.npz")
+    monkeypatch.delattr(positional, "laplacian_features")
+    assert positional_features(graph, cache=tmp_path).x_pos[1].any()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "best"}, "method must be one of auto, exact, sketch, got 'best'"),
+        ({"num_columns": 100}, "num_columns must be a multiple of 64 above 0, got 100"),
+    ],
+)
+def test_method_that_there_is_not(options, message):
+    with pytest.raises(ValueError, match=message):
+        positional_features(SMALL["edge"], **options)

@@ -5,18 +5,24 @@ from importlib import resources
 
 import pytest
 
-from dsf_jax import HyperParams
+from dsf_jax import Backbone, HyperParams, diverse, positional
+from dsf_jax.bases import legendre
 from dsf_jax.data.catalog import DATASETS
 from dsf_jax.experiments.presets import (
     default_settings,
-    parse_setting,
     preset,
     published,
     settings_from_json,
-    settings_to_json,
 )
 from dsf_jax.experiments.spaces import SPACES, complete, space_of
-from dsf_jax.models.settings import GAMMA_INITS, MODELS
+from dsf_jax.models.settings import (
+    GAMMA_INITS,
+    check_settings,
+    parse_setting,
+    restrict,
+    settings_to_json,
+)
+from dsf_jax.models.zoo import MODELS
 
 
 def rows(name):
@@ -44,7 +50,7 @@ def test_published_settings_of_chameleon():
     """A row of facts in full, and all six DSF models are there."""
     found = {row["model"] for row in rows("published") if row["dataset"] == "chameleon"}
     assert found == {
-        *("gpr", "bern", "jacobi"),
+        *("gpr", "bern", "jacobi", "chebnetii", "favard", "optbasis"),
         *(f"dsf-{base}-{v}" for base in ("gpr", "bern", "jacobi") for v in "ir"),
     }
     row = next(row for row in rows("published") if row["model"] == "dsf-jacobi-r")
@@ -96,7 +102,7 @@ def test_published_settings_are_found_beside_tuned_ones():
 
 def test_ablations_have_the_settings_of_the_full_model():
     full, ablated = (preset("regions", f"dsf-gpr-r{end}") for end in ("", "-no-ipe"))
-    assert ablated.hparams == full.hparams
+    assert ablated.hparams == restrict(full.hparams, MODELS["dsf-gpr-r-no-ipe"].reads)
     assert ablated.source == f"as dsf-gpr-r: {full.source}"
 
 
@@ -151,9 +157,32 @@ def test_spaces_name_settings_and_keep_to_their_limits(model):
 
 
 def test_an_ablation_has_the_space_of_the_full_model():
-    assert space_of("dsf-gpr-r-no-ipe") is SPACES["dsf-gpr-r"]
-    with pytest.raises(ValueError, match="model must have a search space, got 'mlp'"):
+    assert space_of("dsf-gpr-r-no-orth").items() <= SPACES["dsf-gpr-r"].items()
+    assert "lambda_orth" not in space_of("dsf-gpr-r-no-orth")
+    with pytest.raises(ValueError, match="model must be a name in MODELS .*got 'mlp'"):
         space_of("mlp")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_shipped_settings_are_what_a_model_reads(name):
+    for dataset in ("texas", "chameleon", "regions", "csbm"):
+        check_settings(preset(dataset, name).hparams, reads=MODELS[name].reads)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_spaces_are_what_a_model_reads(name):
+    space, reads = space_of(name), MODELS[name].reads
+    assert set(space) <= reads
+    assert {"lr", "decay", "dropout_x"} <= set(space)
+    for field in ("eta1", "f_p", "pos_kind"):
+        assert (field in space) == (field in reads)
+
+
+def test_a_model_of_ones_own_has_a_space():
+    model = diverse(Backbone(basis=lambda _: legendre), positional("R"))
+    space = space_of(model)
+    assert set(space) == model.reads
+    assert space["lr_pos"] == ("same", "lr")
 
 
 def test_followers_get_the_value_of_their_leader():
@@ -161,3 +190,16 @@ def test_followers_get_the_value_of_their_leader():
     assert chosen["lr_gamma"] == chosen["lr_pos"] == 0.1
     assert chosen["decay_gamma"] == chosen["decay_pos"] == 0.2
     assert chosen["dropout_h"] == 0.3
+
+
+def test_a_torn_last_row_does_not_stop_the_others(tmp_path, monkeypatch):
+    source = resources.files("dsf_jax.experiments")
+    for name in ("published", "tuned"):
+        content = source.joinpath(f"{name}.jsonl").read_bytes()
+        (tmp_path / f"{name}.jsonl").write_bytes(content)
+    expected = preset("texas", "gpr")
+    with (tmp_path / "tuned.jsonl").open("ab") as file:
+        file.write(b'{"dataset": "texas", "model": "gp')
+    monkeypatch.setattr(resources, "files", lambda package: tmp_path)
+    with pytest.warns(UserWarning, match=r"tuned\.jsonl: line \d+.* is torn"):
+        assert preset("texas", "gpr") == expected

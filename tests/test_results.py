@@ -1,14 +1,18 @@
 """The records of Table 2, the page that is rendered from them, and the script."""
 
+import csv
 import importlib
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from dsf_jax import HyperParams, interval, make_splits, regions
-from dsf_jax.experiments.presets import settings_from_json, settings_to_json
+from dsf_jax import MODELS, HyperParams, interval, make_splits, regions
+from dsf_jax.experiments.evaluation import dataset_inputs
+from dsf_jax.experiments.presets import settings_from_json
+from dsf_jax.models.settings import settings_to_json
 from dsf_jax.storage import digest
 
 ROOT = Path(__file__).parent.parent
@@ -27,11 +31,12 @@ def read(name):
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_the_page_is_that_of_the_records(load):
-    names = ("table2", "paper", "choices", "published", "spreads")
-    files = (f"{name}.jsonl" for name in names)
-    page = load("results_page").render(*map(read, files))
-    assert page == (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+def test_page_figures_and_tables_are_those_of_the_records(load):
+    files = load("table2").rendered()
+    assert len(files) == 6
+    for name, text in files.items():
+        committed = (ROOT / "docs" / name).read_text(encoding="utf-8")
+        assert committed == text, f"{name}: python benchmarks/table2.py --render"
 
 
 def test_no_cell_is_recorded_twice():
@@ -111,6 +116,71 @@ def test_marks_say_what_is_separated(load):
     assert "on 0 of 1 graphs, and loses on 1 (Texas)." in text
     best = records[-1]["mean"], records[-2]["mean"]
     assert f"DSF-Jacobi-R ({best[0]:.2f}); above it: JacobiConv ({best[1]:.2f}" in text
+
+
+def small_table(load):
+    """GPR-GNN and DSF-GPR-R on Texas: rows, and what the paper would print."""
+    noise = np.random.default_rng(0).normal(0, 1, size=(10, 10))
+    shift = np.linspace(-1, 1, 10)[:, None]
+    records = [
+        make_record("texas", "gpr", 80 + noise),
+        make_record("texas", "dsf-gpr-r", 85 + shift + noise, spread=[[2.0], [4.0]]),
+    ]
+    paper = [
+        {**make_record("texas", "gpr", 70 + noise), "mean": 70.0, "ci95": 0.5},
+        {**make_record("texas", "dsf-gpr-r", 76 + noise), "mean": 76.0, "ci95": 0.5},
+    ]
+    rows = load("results_rows")
+    return rows, rows.by_key(records), rows.by_key(paper)
+
+
+def test_the_rows_of_the_csv_hold_gains_and_differences(load):
+    rows, ours, theirs = small_table(load)
+    half = 2.262157 * np.std(np.linspace(-1, 1, 10), ddof=1) / 10**0.5
+    (gain,) = csv.DictReader(rows.to_csv(rows.gains(ours, theirs)).splitlines())
+    numbers = [float(gain[key]) for key in ("gain", "low", "high", "paper_gain")]
+    np.testing.assert_allclose(numbers, [5, 5 - half, 5 + half, 6], atol=1e-4)
+    assert (gain["graph"], gain["base"], float(gain["spread"])) == ("texas", "gpr", 3)
+    cells = list(csv.DictReader(rows.to_csv(rows.cells(ours, theirs)).splitlines()))
+    assert [cell["model"] for cell in cells] == ["gpr", "dsf-gpr-r"]
+    for cell, mean in zip(cells, (70, 76), strict=True):
+        difference = float(cell["mean"]) - mean
+        np.testing.assert_allclose(float(cell["difference"]), difference, atol=2e-4)
+        assert (cell["mark_over_splits"], cell["finite_runs"]) == ("+", "100")
+
+
+def test_the_forest_places_gains_on_its_axis(load):
+    rows, ours, theirs = small_table(load)
+    picture = ElementTree.fromstring(
+        load("results_figures").forest(rows.gains(ours, theirs))
+    )
+    svg = "{http://www.w3.org/2000/svg}"
+    (group,) = picture.iter(f"{svg}g")
+    assert group.find(f"{svg}title").text.startswith("DSF-GPR-R, Texas: +5.00 (+4.52")
+    ticks = {
+        text.text: float(text.get("x"))
+        for text in picture.iter(f"{svg}text")
+        if text.text in ("0", "+4", "+6")
+    }
+    per_point = (ticks["+4"] - ticks["0"]) / 4
+    dot = float(group.find(f"{svg}circle").get("cx"))
+    np.testing.assert_allclose(dot, ticks["0"] + 5 * per_point, atol=0.2)
+    line = group.find(f"{svg}line")
+    ends = float(line.get("x1")), float(line.get("x2"))
+    np.testing.assert_allclose(np.mean(ends), dot, atol=0.2)
+    assert f"M{ticks['+6'] - 5.5:.1f} " in group.find(f"{svg}path").get("d")
+
+
+def test_the_heat_map_frames_what_splits_do_not_explain(load):
+    rows, ours, theirs = small_table(load)
+    near = ours["texas", "gpr", "stratified"]["mean"] + 0.1
+    theirs["texas", "gpr", "stratified"]["mean"] = near
+    theirs["photo", "gpr", "stratified"] = {"mean": 90.0, "ci95": 1.0}  # not run
+    text = load("results_figures").heat_map(rows.cells(ours, theirs), theirs)
+    assert text.count('class="edge"') == 1
+    assert text.count('class="none"') == 2
+    assert ">-0.1</text>" in text
+    assert '<rect x="105" y="109"' in text.partition('class="edge"')[0]
 
 
 def test_means_on_other_splits_may_differ_more(load):
@@ -227,10 +297,10 @@ def test_gains_with_fewer_seeds_compare_the_same_runs(load):
 
 
 def test_choices_are_compared_with_what_the_authors_ran(load):
-    page = load("results_page")
+    page, as_run = load("results_page"), load("results_rows").AS_RUN
     base = np.random.default_rng(0).normal(80, 1, size=(10, 2))
     rows = [
-        make_record("texas", "dsf-gpr-r", base, text=page.AS_RUN),
+        make_record("texas", "dsf-gpr-r", base, text=as_run),
         make_record("texas", "dsf-gpr-r", base - 7, text="another way"),
     ]
     text = page.render([], [], rows)
@@ -242,11 +312,11 @@ def test_choices_are_compared_with_what_the_authors_ran(load):
 
 def test_choices_with_other_settings_are_compared_with_table_2(load):
     """And with its first seeds only: the mark is not that of all its runs."""
-    page = load("results_page")
+    page, as_run = load("results_page"), load("results_rows").AS_RUN
     base = np.random.default_rng(0).normal(80, 5, size=(10, 10))
     published = {"settings_source": "published: somewhere"}
     rows = [
-        make_record("texas", "gpr", base[:, :2] + 9, text=page.AS_RUN, **published),
+        make_record("texas", "gpr", base[:, :2] + 9, text=as_run, **published),
         make_record("texas", "gpr", base[:, :2] + 8, text="this way", **published),
         make_record("texas", "gpr", base[:, :2] + 3.8, text="that way"),
     ]
@@ -279,12 +349,26 @@ def test_a_source_names_what_was_searched(load):
     assert table2._source(part, "a day") == source
 
 
+def test_a_torn_last_record_does_not_stop_the_page(load, tmp_path, monkeypatch):
+    table2 = load("table2")
+    monkeypatch.setattr(table2, "DOCS", tmp_path)
+    monkeypatch.setattr(table2, "RECORDS", tmp_path / "table2.jsonl")
+    content = (ROOT / "benchmarks" / "results" / "table2.jsonl").read_bytes()
+    table2.RECORDS.write_bytes(content + content[:4096])
+    with pytest.warns(UserWarning, match=rf"line {len(RECORDS) + 1}.* is torn"):
+        table2.write_results()
+    for name in ("results.md", "results/table2.csv", "figures/gains.svg"):
+        assert (tmp_path / name).read_bytes() == (ROOT / "docs" / name).read_bytes()
+    table2.append_row(table2.RECORDS, RECORDS[0])
+    assert table2.read_rows(table2.RECORDS) == [*RECORDS, RECORDS[0]]
+
+
 @pytest.mark.slow
 def test_a_cell_is_searched_run_recorded_and_then_skipped(load, tmp_path, monkeypatch):
     table2 = load("table2")
     for name in (
         *("TUNED", "RECORDS", "CHOICES", "PUBLISHED", "SPREADS"),
-        *("UNFINISHED", "PAGE"),
+        *("UNFINISHED", "DOCS"),
     ):
         monkeypatch.setattr(table2, name, tmp_path / name.lower())
     monkeypatch.setattr(table2, "load_dataset", lambda name, scaling: regions(60))
@@ -303,3 +387,49 @@ def test_a_cell_is_searched_run_recorded_and_then_skipped(load, tmp_path, monkey
     written = table2.RECORDS.read_text()
     table2.main()
     assert table2.RECORDS.read_text() == written
+
+
+def test_the_page_of_the_study_is_that_of_its_records(load):
+    study = load("local_weights")
+    page = study.render(study.read_rows(study.RECORDS))
+    assert (ROOT / "docs" / "local-weights.md").read_text(encoding="utf-8") == page
+
+
+def test_the_study_counts_what_validation_chose(load):
+    study = load("local_weights")
+
+    def row(val, gain):
+        test = 50 + gain + np.arange(10)[:, None] * np.ones((1, 2))
+        noise = np.tile(np.linspace(0, 0.1, 10)[:, None], 2)
+        return {"test": test + noise, "val": [[val]], "is_finite": np.ones((10, 2))}
+
+    case = study.Case
+    found = {
+        case("texas", "gpr"): row(50, 0),
+        case("texas", "dsf-gpr-residual"): row(60, -3),  # chosen, and loses
+        case("texas", "dsf-gpr-mixture"): row(55, 3),
+        case("cora", "bern"): row(50, 0),
+        case("cora", "dsf-bern-content"): row(50, 2),
+        case("citeseer", "bern"): row(50, 0),
+    }
+    text = " ".join(study._count(found).split())
+    assert "backbone: 2." in text
+    assert "model on 1, loses to it on 1, and does neither on 0" in text
+
+
+def test_controls_change_one_thing(load):
+    study, dataset = load("local_weights"), regions(60)
+    model, settings = MODELS["dsf-gpr-residual"], HyperParams(f_p=4)
+    size = dataset.features.shape[1]
+    features, base, _ = study.features(dataset, model, settings)
+    assert features.features.shape == (60, size + 2 + 4 + 4)
+    assert base == MODELS["gpr"]
+    _, wide, _ = study.wide(dataset, model, settings)
+    extra = 67 * 16 + 11 * 17  # of the code and its heads
+    assert abs((wide.hidden - 64) * (size + 1 + 2) - extra) <= size + 3
+    own, mixed = (
+        dataset_inputs(dataset, m).columns
+        for m in (model, study.shuffled(dataset, model, settings)[1])
+    )
+    assert not np.array_equal(own, mixed)
+    np.testing.assert_array_equal(np.sort(own, axis=0), np.sort(mixed, axis=0))

@@ -9,7 +9,8 @@ import pytest
 import scipy.sparse as sp
 from jax.extend.core import jaxprs_in_params
 
-from dsf_jax import Graph, Operator, a_hat, a_tilde, l_hat, propagate
+from dsf_jax import Graph
+from dsf_jax.ops import Operator, a_hat, a_tilde, l_hat, propagate
 from dsf_jax.ops import operator as sparse_module
 from dsf_jax.ops.operator import has_slow_scatter, resolve_kernel
 from tests.graphs import GRAPHS

@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from dsf_jax import Graph, l_hat
+from dsf_jax import Graph
 from dsf_jax.graph.spectrum import (
     MAX_NODES,
     Eigenspace,
@@ -13,6 +13,7 @@ from dsf_jax.graph.spectrum import (
     ratio_spread,
     representative_spaces,
 )
+from dsf_jax.ops import l_hat
 from tests.graphs import GRAPHS, real_dataset
 
 

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from dsf_jax import (
+from dsf_jax import make_dataset, make_splits
+from dsf_jax.data import (
     SPLIT_KINDS,
     Split,
     balanced_split,
-    make_dataset,
-    make_splits,
     report_splits,
     sparse_split,
     stratified_split,
@@ -190,8 +189,16 @@ def test_fixed_masks_are_those_of_the_file():
     [
         (np.arange(9) % 2, {"kind": "random"}, "kind must be one of stratified"),
         (np.arange(9) % 2, {"num_splits": 0}, "num_splits must be at least 1, got 0"),
-        (np.arange(9) % 2, {"kind": "fixed"}, "at most 0 for kind='fixed'"),
-        (fixed_dataset(3), {"kind": "authors"}, "at most 0 for kind='authors'"),
+        (
+            np.arange(9) % 2,
+            {"kind": "fixed"},
+            "no such masks came with the data, got 'fixed'",
+        ),
+        (
+            fixed_dataset(3),
+            {"kind": "authors"},
+            "no such masks came with the data, got 'authors'",
+        ),
         (fixed_dataset(3), {"kind": "fixed", "num_splits": 4}, "at most 3 .* got 4"),
         (np.arange(9) % 2, {"kind": "sparse"}, "0 of each class train"),
     ],

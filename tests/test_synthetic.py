@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from dsf_jax import csbm, edge_homophily, load_dataset, region_of, regions
+from dsf_jax import load_dataset, regions
+from dsf_jax.data import csbm, region_of
+from dsf_jax.graph import edge_homophily
 
 
 def test_default_is_the_embedded_data_set():

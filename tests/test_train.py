@@ -1,7 +1,6 @@
 """Training: the protocol, the optimiser, and the queue against plain loops."""
 
 from functools import partial
-from typing import get_args
 
 import jax
 import jax.numpy as jnp
@@ -11,19 +10,15 @@ import scipy.special
 import scipy.stats
 import sklearn.metrics
 
-import dsf_jax
-from dsf_jax import apply, init
+from dsf_jax import MODELS
 from dsf_jax.engine.metrics import accuracy, summarise
 from dsf_jax.engine.optimizer import update
 from dsf_jax.engine.queue import advance, is_over, occupancy, open_queue
-from dsf_jax.models import baselines
-from dsf_jax.models.settings import Baseline, BaselineConfig
+from dsf_jax.models import Run
 from dsf_jax.train import (
-    Flags,
     Jobs,
     grid_jobs,
     init_state,
-    lane_flags,
     make_program,
     run_jobs,
     train_epoch,
@@ -41,24 +36,20 @@ from tests.training import (
 LANES = (1, 2, 5, 50)
 
 
-@partial(jax.jit, static_argnames=("config", "is_binary"))
-def naive_step(params, moments, epoch, key, split, hparams, data, *, config, is_binary):
+@partial(jax.jit, static_argnames=("model", "is_binary"))
+def naive_step(params, moments, epoch, key, split, hparams, data, *, model, is_binary):
     """One update, then one evaluation."""
-    library, loss_fn = dsf_jax, partial(dsf_jax.loss, config=config)
-    if isinstance(config, BaselineConfig):
-        library, loss_fn = baselines, baselines.loss
-    masks = library.draw_masks(
-        jax.random.fold_in(key, epoch), params, data.inputs, hparams, config=config
-    )
+    key = jax.random.fold_in(key, epoch)
+    masks = model.draw_masks(key, params, Run(data.inputs, hparams))
 
     def value(params):
-        output = library.apply(params, data.inputs, hparams, config=config, masks=masks)
+        output = model.apply(params, data.inputs, hparams, masks=masks)
         train = data.train[split]
-        return loss_fn(output, data.labels, train, hparams, is_binary=is_binary)
+        return model.loss(output, data.labels, train, hparams, is_binary=is_binary)
 
     loss, gradient = jax.value_and_grad(value)(params)
-    params, moments = update(params, gradient, moments, hparams, config=config)
-    logits = library.apply(params, data.inputs, hparams, config=config).logits
+    params, moments = update(params, gradient, moments, model.groups(hparams))
+    logits = model.apply(params, data.inputs, hparams).logits
     return params, moments, loss, logits
 
 
@@ -78,11 +69,10 @@ def naive_loss(logits, labels, mask, metric):
     return -np.mean(np.log(probabilities[np.arange(len(labels)), labels]))
 
 
-def naive_run(key, split, hparams, data, config, train_config):
+def naive_run(key, split, hparams, data, model, train_config):
     """The authors' protocol, one Python step after the other."""
-    state = init_state(
-        key, data.inputs, hparams, config=config, train_config=train_config
-    )
+    job = Jobs(key, split, hparams)
+    state = init_state(job, data, model=model, train_config=train_config)
     params, moments = state.params, state.moments
     best = {"val": 0.0, "test": 0.0, "best_epoch": 0, "params": params}
     waited, metric, val_losses = 0, train_config.metric, []
@@ -90,7 +80,7 @@ def naive_run(key, split, hparams, data, config, train_config):
     for epoch in range(1, train_config.epochs + 1):
         params, moments, loss, logits = naive_step(
             *(params, moments, epoch - 1, key, split, hparams, data),
-            config=config,
+            model=model,
             is_binary=metric == "roc_auc",
         )
         val = naive_score(logits, data.labels, val_mask, metric)
@@ -138,19 +128,21 @@ def assert_same(results, index, expected):
             for name in (
                 *("gpr", "bern", "jacobi", "dsf-bern-r", "dsf-jacobi-r"),
                 *("dsf-gpr-i", "dsf-bern-i", "dsf-jacobi-i", "dsf-gpr-r-no-ipe"),
-                *get_args(Baseline),
+                *("gcn", "gat", "cheb", "appnp", "gnn-lf", "gnn-hf", "fagcn"),
+                *("pa-gnn", "dsf-appnp-r", "dsf-gnn-lf-r", "chebnetii", "favard"),
+                *("dsf-chebnetii-r", "dsf-favard-r", "dsf-optbasis-r"),
             )
         ),
     ],
 )
 def test_the_grid_equals_a_loop_of_plain_runs(name, problem):
-    config, train_config = small(name), settings_of(lanes=3, keeps_params=True)
-    data = problem(config)
+    model, train_config = small(name), settings_of(lanes=3, keeps_params=True)
+    data = problem(model)
     jobs = grid_jobs(HPARAMS, num_splits=2, num_seeds=2, seed=1)
-    result = run(jobs, data, config=config, train_config=train_config)
+    result = run(jobs, data, model=model, train_config=train_config)
     for i in range(4):
         alone = naive_run(
-            jobs.key[i], jobs.split[i], HPARAMS, data, config, train_config
+            jobs.key[i], jobs.split[i], HPARAMS, data, model, train_config
         )
         assert_same(result.jobs, i, alone)
     assert len(set(result.jobs.epochs_run.tolist())) > 1  # lanes really were refilled
@@ -159,20 +151,20 @@ def test_the_grid_equals_a_loop_of_plain_runs(name, problem):
 @pytest.mark.parametrize("selection", ["last-best", "lowest-loss"])
 def test_rules_of_the_base_models_equal_a_plain_loop(selection, problem):
     """Their own choice of an epoch and of the end, with lanes that are refilled."""
-    config = small("gpr")
+    model = small("gpr")
     train_config = settings_of(
         lanes=2, epochs=60, patience=4, selection=selection, keeps_params=True
     )
-    data = problem(config)
+    data = problem(model)
     jobs = grid_jobs(HPARAMS, num_splits=3, num_seeds=2, seed=1)
-    result = run(jobs, data, config=config, train_config=train_config)
+    result = run(jobs, data, model=model, train_config=train_config)
     for i in range(6):
         alone = naive_run(
-            jobs.key[i], jobs.split[i], HPARAMS, data, config, train_config
+            jobs.key[i], jobs.split[i], HPARAMS, data, model, train_config
         )
         assert_same(result.jobs, i, alone)
     assert np.all(result.jobs.epochs_run < 60)
-    ours = run(jobs, data, config=config, train_config=settings_of(lanes=2, epochs=60))
+    ours = run(jobs, data, model=model, train_config=settings_of(lanes=2, epochs=60))
     assert np.any(ours.jobs.best_epoch != result.jobs.best_epoch)
 
 
@@ -182,26 +174,26 @@ def test_rules_of_the_base_models_equal_a_plain_loop(selection, problem):
     [f"{form}{base}" for base in ("gpr", "bern", "jacobi") for form in ("", "dsf-")],
 )
 def test_the_grid_equals_a_loop_after_200_epochs(name, problem):
-    config = small(f"{name}-r" if name.startswith("dsf") else name)
+    model = small(f"{name}-r" if name.startswith("dsf") else name)
     train_config = settings_of(lanes=2, keeps_params=True, epochs=200, patience=200)
-    data = problem(config)
+    data = problem(model)
     hparams = HPARAMS._replace(lr=0.003)  # the best epoch comes late
     jobs = grid_jobs(hparams, num_splits=2, num_seeds=1, seed=1)
-    result = run(jobs, data, config=config, train_config=train_config)
+    result = run(jobs, data, model=model, train_config=train_config)
     for i in range(2):
         alone = naive_run(
-            jobs.key[i], jobs.split[i], hparams, data, config, train_config
+            jobs.key[i], jobs.split[i], hparams, data, model, train_config
         )
         assert alone["epochs_run"] == 200
         assert_same(result.jobs, i, alone)
 
 
 def test_an_empty_queue(problem):
-    config = small("gpr")
+    model = small("gpr")
     jobs = jax.tree.map(
         lambda leaf: leaf[:0], grid_jobs(HPARAMS, num_splits=1, num_seeds=1, seed=0)
     )
-    result = run(jobs, problem(config), config=config, train_config=settings_of())
+    result = run(jobs, problem(model), model=model, train_config=settings_of())
     assert result.jobs.test.shape == (0,)
     assert result.summary.num_finite == 0
     assert result.occupancy.overall == 0
@@ -212,23 +204,23 @@ def test_an_empty_queue(problem):
     "lanes", [pytest.param(n, marks=[pytest.mark.slow] * (n in (2, 50))) for n in LANES]
 )
 def test_results_do_not_depend_on_lanes_or_order(lanes, problem):
-    config = small("dsf-gpr-r")
-    data = problem(config)
+    model = small("dsf-gpr-r")
+    data = problem(model)
     jobs = grid_jobs(HPARAMS, num_splits=3, num_seeds=2, seed=2)
-    expected = run(jobs, data, config=config, train_config=settings_of(lanes=3)).jobs
+    expected = run(jobs, data, model=model, train_config=settings_of(lanes=3)).jobs
     order = np.random.default_rng(lanes).permutation(6)
     shuffled = jax.tree.map(lambda leaf: leaf[order], jobs)
-    result = run(shuffled, data, config=config, train_config=settings_of(lanes=lanes))
+    result = run(shuffled, data, model=model, train_config=settings_of(lanes=lanes))
     assert_equal_jobs(result.jobs, jax.tree.map(lambda leaf: leaf[order], expected))
 
 
 @pytest.mark.parametrize("chunk", [1, pytest.param(7, marks=pytest.mark.slow)])
 def test_a_queue_may_run_piece_by_piece(chunk, problem):
-    config, train_config = small("gpr"), settings_of(lanes=3)
-    data = problem(config)
+    model, train_config = small("gpr"), settings_of(lanes=3)
+    data = problem(model)
     jobs = grid_jobs(HPARAMS, num_splits=3, num_seeds=2, seed=2)
-    whole = run(jobs, data, config=config, train_config=train_config)
-    program = make_program(data, config=config, train_config=train_config)
+    whole = run(jobs, data, model=model, train_config=train_config)
+    program = make_program(data, model=model, train_config=train_config)
     queue = open_queue(jobs, program, lanes=3, num_jobs=6)
     step = jax.jit(lambda queue: advance(queue, jobs, program, max_epochs=chunk))
     calls = 0
@@ -255,18 +247,18 @@ SEARCHES = {
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_search_is_a_queue_too(name, problem):
     """Jobs with their own settings, positional kind, f_p and depth included."""
-    config, train_config = small(name), settings_of(lanes=2)
-    data = problem(config)
+    model, train_config = small(name), settings_of(lanes=2)
+    data = problem(model)
     settings = [HPARAMS._replace(**changes) for changes in SEARCHES[name]]
     jobs = Jobs(
         key=jax.random.split(jax.random.key(4), 3),
         split=jnp.asarray([0, 1, 2], jnp.int32),
         hparams=jax.tree.map(lambda *values: jnp.asarray(values), *settings),
     )
-    result = run(jobs, data, config=config, train_config=train_config)
+    result = run(jobs, data, model=model, train_config=train_config)
     for i, hparams in enumerate(settings):
         alone = naive_run(
-            jobs.key[i], jobs.split[i], hparams, data, config, train_config
+            jobs.key[i], jobs.split[i], hparams, data, model, train_config
         )
         assert_same(result.jobs, i, alone)
 
@@ -280,13 +272,13 @@ def bad_rate(request):
 
 
 def test_a_diverging_job_is_reported_and_harms_nobody(bad_rate, problem):
-    config, train_config = small("gpr"), settings_of(lanes=2)
-    data = jax.tree.map(jnp.asarray, problem(config))
+    model, train_config = small("gpr"), settings_of(lanes=2)
+    data = jax.tree.map(jnp.asarray, problem(model))
     jobs = grid_jobs(HPARAMS, num_splits=1, num_seeds=4, seed=3)
-    healthy = run(jobs, data, config=config, train_config=train_config).jobs
+    healthy = run(jobs, data, model=model, train_config=train_config).jobs
     rates = jobs.hparams.lr.at[1].set(bad_rate)
     sick_jobs = jobs._replace(hparams=jobs.hparams._replace(lr=rates))
-    result = run(sick_jobs, data, config=config, train_config=train_config)
+    result = run(sick_jobs, data, model=model, train_config=train_config)
     sick = result.jobs
     assert sick.is_finite.tolist() == [True, False, True, True]
     assert sick.epochs_run[1] == 2  # the first update spoils the second loss
@@ -307,66 +299,60 @@ def test_a_diverging_job_is_reported_and_harms_nobody(bad_rate, problem):
     ids=str,
 )
 def test_short_runs_and_queues(changes, num_seeds, problem):
-    config, train_config = small("gpr"), settings_of(**changes)
-    data = problem(config)
+    model, train_config = small("gpr"), settings_of(**changes)
+    data = problem(model)
     jobs = grid_jobs(HPARAMS, num_splits=1, num_seeds=num_seeds, seed=5)
-    result = run(jobs, data, config=config, train_config=train_config)
+    result = run(jobs, data, model=model, train_config=train_config)
     for i in range(num_seeds):
-        alone = naive_run(jobs.key[i], 0, HPARAMS, data, config, train_config)
+        alone = naive_run(jobs.key[i], 0, HPARAMS, data, model, train_config)
         assert_same(result.jobs, i, alone)
 
 
 @pytest.mark.slow
 def test_occupancy(problem):
-    config = small("gpr")
-    data = problem(config)
+    model = small("gpr")
+    data = problem(model)
     jobs = grid_jobs(HPARAMS, num_splits=3, num_seeds=4, seed=6)
-    result = run(jobs, data, config=config, train_config=settings_of(lanes=3))
+    result = run(jobs, data, model=model, train_config=settings_of(lanes=3))
     epochs = np.asarray(result.jobs.epochs_run)
     assert result.occupancy.while_queued == 1.0
     assert 0.5 < result.occupancy.overall <= 1.0
-    one = run(jobs, data, config=config, train_config=settings_of(lanes=1))
+    one = run(jobs, data, model=model, train_config=settings_of(lanes=1))
     assert one.occupancy.overall == 1.0
     np.testing.assert_array_equal(one.jobs.epochs_run, epochs)
 
 
 def test_no_retrace_for_new_jobs(problem):
     traces = 0
-    config, train_config = small("gpr"), settings_of(epochs=2)
+    model, train_config = small("gpr"), settings_of(epochs=2)
 
     @partial(jax.jit, static_argnames=STATIC)
-    def counted(jobs, data, *, config, train_config):
+    def counted(jobs, data, *, model, train_config):
         nonlocal traces
         traces += 1
-        return run_jobs(jobs, data, config=config, train_config=train_config)
+        return run_jobs(jobs, data, model=model, train_config=train_config)
 
     for seed in (0, 1):
         hparams = HPARAMS._replace(lr=0.01 * (seed + 1), f_p=3 + seed)
         jobs = grid_jobs(hparams, num_splits=1, num_seeds=2, seed=seed)
-        counted(jobs, problem(config), config=config, train_config=train_config)
+        counted(jobs, problem(model), model=model, train_config=train_config)
     assert traces == 1
 
 
 def test_early_stopping_on_recorded_scores(problem):
     """Ties do not count as better, the first best is kept, and waiting is counted."""
-    config = small("gpr")
-    data = problem(config)
-    state = init_state(
-        jax.random.key(0),
-        data.inputs,
-        HPARAMS,
-        config=config,
-        train_config=settings_of(),
-    )
+    model = small("gpr")
+    data = problem(model)
     job = Jobs(jax.random.key(0), jnp.asarray(0), HPARAMS)
-    flags = lane_flags(HPARAMS)
+    state = init_state(job, data, model=model, train_config=settings_of())
+    flags = model.flags(HPARAMS)
     seen = []
     for _ in range(25):
-        logits = apply(state.params, data.inputs, HPARAMS, config=config).logits
+        logits = model.apply(state.params, data.inputs, HPARAMS).logits
         if state.epoch > 0:
             seen.append(float(accuracy(logits, data.labels, data.val[0])))
         state, is_over = jitted_epoch(
-            state, job, data, flags, config=config, train_config=settings_of()
+            state, job, data, flags, model=model, train_config=settings_of()
         )
         if is_over:
             break
@@ -381,32 +367,25 @@ jitted_epoch = jax.jit(train_epoch, static_argnames=STATIC)
 
 def test_update_is_torch_adam_with_coupled_decay(problem):
     """Two updates against the formulas, group by group."""
-    config = small("dsf-gpr-r")
-    data = problem(config)
+    model = small("dsf-gpr-r")
+    data = problem(model)
     hparams = HPARAMS._replace(decay=0.1, decay_gamma=0.2, decay_pos=0.3)
-    params = init(
-        jax.random.key(1), data.inputs, hparams, config=config, num_classes=CLASSES
-    )
+    params = model.init(jax.random.key(1), data.inputs, hparams, num_classes=CLASSES)
     train_config = settings_of()
-    state = init_state(
-        jax.random.key(1),
-        data.inputs,
-        hparams,
-        config=config,
-        train_config=train_config,
-    )
+    job = Jobs(jax.random.key(1), jnp.asarray(0), hparams)
+    state = init_state(job, data, model=model, train_config=train_config)
     moments = state.moments
     gradients = [
         jax.tree.map(lambda leaf, s=s: jnp.sin(s + leaf * 7), params) for s in (1, 2)
     ]
     ours = params
     for gradient in gradients:
-        ours, moments = update(ours, gradient, moments, hparams, config=config)
+        ours, moments = update(ours, gradient, moments, model.groups(hparams))
     groups = {
         "hidden": (hparams.lr, 0.1),
         "out": (hparams.lr, 0.1),
         "gamma": (hparams.lr_gamma, 0.2),
-        "position": (hparams.lr_pos, 0.3),
+        "local": (hparams.lr_pos, 0.3),
     }
     for field, (lr, decay) in groups.items():
         leaves = jax.tree.leaves(getattr(params, field))
@@ -423,31 +402,26 @@ def test_update_is_torch_adam_with_coupled_decay(problem):
 
 
 def test_free_weights_of_nodes_do_not_decay(problem):
-    config = small("dsf-gpr-r-no-ipe")
-    data = problem(config)
-    state = init_state(
-        jax.random.key(1),
-        data.inputs,
-        HPARAMS,
-        config=config,
-        train_config=settings_of(),
-    )
+    model = small("dsf-gpr-r-no-ipe")
+    data = problem(model)
+    job = Jobs(jax.random.key(1), jnp.asarray(0), HPARAMS)
+    state = init_state(job, data, model=model, train_config=settings_of())
     nothing = jax.tree.map(jnp.zeros_like, state.params)
     hparams = HPARAMS._replace(decay_pos=1.0)
-    moved, _ = update(state.params, nothing, state.moments, hparams, config=config)
-    np.testing.assert_array_equal(moved.free, state.params.free)
+    moved, _ = update(state.params, nothing, state.moments, model.groups(hparams))
+    np.testing.assert_array_equal(moved.local, state.params.local)
 
 
 def test_binary_task_scores_roc_auc(problem):
-    config = small("gpr")
-    data = problem(config)
+    model = small("gpr")
+    data = problem(model)
     binary = data._replace(labels=(data.labels > 0).astype(int))
     train_config = settings_of(num_classes=2, metric="roc_auc")
     jobs = grid_jobs(HPARAMS, num_splits=2, num_seeds=1, seed=0)
-    result = run(jobs, binary, config=config, train_config=train_config)
+    result = run(jobs, binary, model=model, train_config=train_config)
     for i in range(2):
         alone = naive_run(
-            jobs.key[i], jobs.split[i], HPARAMS, binary, config, train_config
+            jobs.key[i], jobs.split[i], HPARAMS, binary, model, train_config
         )
         assert_same(result.jobs, i, alone)
     with pytest.raises(ValueError, match="metric must be 'accuracy' for 3 classes"):
@@ -472,11 +446,15 @@ def test_flags_of_jobs_side_by_side():
     hparams = HPARAMS._replace(
         eta1=jnp.asarray([1.0, 0.5]), eta2=jnp.asarray([0.5, 0.0])
     )
-    assert lane_flags(hparams) == Flags(False, True, 2)
+    dsf, fagcn = MODELS["dsf-gpr-i"], MODELS["fagcn"]
+    assert dsf.flags(hparams) == {"has_correlation": False, "no_dropout_pos": True}
+    assert fagcn.flags(hparams) == {"max_depth": 2}
     hparams = hparams._replace(
         dropout_pos=jnp.asarray([0.0, 0.1]), depth=jnp.asarray([1, 4])
     )
-    assert lane_flags(hparams) == Flags(False, False, 4)
+    assert dsf.flags(hparams) == {"has_correlation": False, "no_dropout_pos": False}
+    assert fagcn.flags(hparams) == {"max_depth": 4}
+    assert MODELS["gpr"].flags(hparams) == {}
 
 
 @pytest.mark.parametrize("name", ["num_classes", "epochs", "patience", "lanes"])

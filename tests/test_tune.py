@@ -59,7 +59,7 @@ def test_a_study_compiles_once_resumes_and_is_checked(dataset, tmp_path):
 
 
 def test_the_first_trial_has_the_given_settings_and_the_rest_stays(dataset, tmp_path):
-    base = HyperParams(lr=0.02, eta1=0.7, alpha=0.5, dropout_x=0.3)
+    base = HyperParams(lr=0.02, dropout_h=0.7, alpha=0.5, dropout_x=0.3)
     found = tune(
         dataset,
         "gpr",

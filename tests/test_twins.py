@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dsf_jax import Graph, a_hat, a_tilde, l_hat, load_dataset, propagate
+from dsf_jax import Graph, load_dataset
+from dsf_jax.ops import a_hat, a_tilde, l_hat, propagate
 from dsf_jax.ops import operator as sparse_module
-from dsf_jax.ops.twins import find_twins, multiply_twins
+from dsf_jax.ops.kernels import find_twins, multiply_twins
 
 
 def num_groups(twins):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from dsf_jax.ops.order_sums import weigh_terms
+from dsf_jax.ops.recurrence import weigh_terms
 
 ORDERS, NODES = 4, 6
 

@@ -7,15 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
 
-from dsf_jax import (
-    MODELS,
-    Graph,
-    HyperParams,
-    SparseFeatures,
-    make_inputs,
-    stratified_split,
-)
-from dsf_jax.models.settings import BaselineConfig
+from dsf_jax import MODELS, Graph, HyperParams
+from dsf_jax.data import stratified_split
+from dsf_jax.models.local import Offsets, Positional, offsets
+from dsf_jax.ops import SparseFeatures
 from dsf_jax.train import TrainConfig, TrainData, run_jobs
 from tests.graphs import random_edges
 
@@ -23,29 +18,41 @@ NODES, FEATURES, CLASSES = 60, 12, 3
 HPARAMS = HyperParams(
     lr=0.03, lr_gamma=0.02, lr_pos=0.01, f_p=6, eta1=0.4, eta2=0.3, a=0.2, b=0.5
 )
-STATIC = ("config", "train_config")
+STATIC = ("model", "train_config")
 
 
 def small(name):
-    config = MODELS[name]
-    if isinstance(config, BaselineConfig):
-        return dataclasses.replace(config, order=3, hidden=8, heads=2, layers=3)
-    return dataclasses.replace(config, order=3, hidden=8, width=5)
+    return resize(MODELS[name], order=3, hidden=8, width=5)
 
 
-def make_problem():
+def resize(model, *, order, hidden, width):
+    """A model with small parts."""
+    sizes = {"order": order, "hidden": hidden, "heads": 2, "layers": 3}
+    names = {field.name for field in dataclasses.fields(model)}
+    model = dataclasses.replace(
+        model, **{name: size for name, size in sizes.items() if name in names}
+    )
+    local = getattr(model, "local", None)
+    if isinstance(local, Positional):
+        return dataclasses.replace(model, local=dataclasses.replace(local, width=width))
+    if isinstance(local, Offsets):
+        return dataclasses.replace(model, local=offsets(hidden))
+    return model
+
+
+def make_problem(nodes=NODES):
     """Labels that features and graph both know something of."""
     rng = np.random.default_rng(0)
-    labels = rng.integers(0, CLASSES, size=NODES)
-    graph = Graph.from_edges(random_edges(NODES, 150, seed=0), num_nodes=NODES)
-    x = (rng.uniform(size=(NODES, FEATURES)) < 0.3).astype(float)
-    x[np.arange(NODES), labels] += rng.uniform(size=NODES) < 0.6
-    x_pos = jnp.asarray(rng.normal(size=(2, NODES, 32)))
+    labels = rng.integers(0, CLASSES, size=nodes)
+    graph = Graph.from_edges(random_edges(nodes, 150, seed=0), num_nodes=nodes)
+    x = (rng.uniform(size=(nodes, FEATURES)) < 0.3).astype(float)
+    x[np.arange(nodes), labels] += rng.uniform(size=nodes) < 0.6
+    x_pos = jnp.asarray(rng.normal(size=(2, nodes, 32)))
     splits = [stratified_split(labels, seed=seed) for seed in range(3)]
 
-    def data(config):
+    def data(model):
         features = SparseFeatures.from_scipy(sp.csr_array(x))
-        inputs = make_inputs(graph, features, x_pos, config)
+        inputs = model.make_inputs(graph, features, x_pos)
         masks = (jnp.asarray(np.stack(kind)) for kind in zip(*splits, strict=True))
         return TrainData(inputs, jnp.asarray(labels), *masks)
 
@@ -59,6 +66,49 @@ def settings_of(**changes):
 
 
 run = jax.jit(run_jobs, static_argnames=STATIC)
+
+
+def jitted(method):
+    """A method of any model, compiled; the model is the keyword `model`."""
+
+    def call(*args, model, **options):
+        return getattr(model, method)(*args, **options)
+
+    return jax.jit(call, static_argnames=("model", "num_classes"))
+
+
+def assert_slope(value, params, rng, *, rtol):
+    """A gradient along a random direction, against a central difference."""
+    direction = jax.tree.map(
+        lambda leaf: jnp.asarray(rng.normal(size=leaf.shape)), params
+    )
+
+    @jax.jit
+    @jax.value_and_grad
+    def along(step):
+        return value(jax.tree.map(lambda p, d: p + step * d, params, direction))
+
+    _, slope = along(0.0)
+    h = 1e-6
+    difference = (along(h)[0] - along(-h)[0]) / (2 * h)
+    np.testing.assert_allclose(slope, difference, rtol=rtol)
+
+
+def assert_lanes_equal_a_loop(run, *arguments, atol):
+    """`run` on stacked arguments, against one call for each."""
+
+    def stack(trees):
+        return jax.tree.map(lambda *leaves: jnp.stack(jnp.asarray(leaves)), *trees)
+
+    together = jax.jit(jax.vmap(run))(*map(stack, arguments))
+    alone = jax.jit(run)
+    for i, own in enumerate(zip(*arguments, strict=True)):
+        one = alone(*jax.tree.map(jnp.asarray, own))
+        jax.tree.map(
+            lambda a, b, i=i: np.testing.assert_allclose(a[i], b, atol=atol),
+            together,
+            one,
+        )
 
 
 def assert_equal_jobs(results, expected):

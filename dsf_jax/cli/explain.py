@@ -1,32 +1,47 @@
 """`dsf-jax explain`: train or load a model, then write what its filters do."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
-from dsf_jax.cli.shared import chosen_settings, one_line_errors
-from dsf_jax.data.catalog import DATASETS, load_dataset
+from dsf_jax.cli.run import DatasetOption, Epochs, Patience
+from dsf_jax.cli.shared import (
+    at_least,
+    check_changes,
+    check_dataset_option,
+    chosen_settings,
+    load_dataset,
+    one_line_errors,
+)
 from dsf_jax.data.dataset import Dataset
 from dsf_jax.engine.grid import Progress
-from dsf_jax.experiments.evaluation import dataset_inputs
-from dsf_jax.experiments.fitting import fit
-from dsf_jax.experiments.saved import Saved, load_params, save_params
-from dsf_jax.explain.reading import METHODS, read_filters
-from dsf_jax.models.params import Inputs
-from dsf_jax.models.settings import MODELS, HyperParams, ModelConfig
+from dsf_jax.experiments.fitting import Fitted, fit, load, save
+from dsf_jax.explain.reading import METHODS, node_filters
+from dsf_jax.explain.summary import describe_graph, describe_model, warn_of_spread
+from dsf_jax.models.local import Shared
+from dsf_jax.models.settings import HyperParams
+from dsf_jax.models.spectral import Diverse
+from dsf_jax.models.zoo import MODELS, name_of
+from dsf_jax.storage import check_place
+
+DEFAULT_MODEL = "dsf-bern-r"
+MOST_GROUPS = 20
 
 
 def explain(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")],
-    dataset: Annotated[
-        str, typer.Option(autocompletion=lambda: list(DATASETS))
-    ] = "regions",
+    dataset: DatasetOption = "regions",
     model: Annotated[
-        str, typer.Option(autocompletion=lambda: list(MODELS))
-    ] = "dsf-bern-r",
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=lambda: list(MODELS),
+            show_default=f"{DEFAULT_MODEL}, or that of --params",
+        ),
+    ] = None,
     params: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Use saved parameters instead of training."),
@@ -41,11 +56,13 @@ def explain(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A hyper-parameter; repeat."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the split, training and maps.")] = 0,
-    epochs: Annotated[int, typer.Option(min=1)] = 1000,
-    patience: Annotated[int, typer.Option(min=0)] = 100,
-    hops: Annotated[int, typer.Option(min=1, help="Of local neighbourhoods.")] = 2,
-    groups: Annotated[int, typer.Option(min=1, help="Representative filters.")] = 5,
+    seed: Annotated[int, at_least(0, "Of the split, training and maps.")] = 0,
+    epochs: Epochs = 1000,
+    patience: Patience = 100,
+    hops: Annotated[int, at_least(1, "Of local neighbourhoods.")] = 2,
+    groups: Annotated[
+        int, typer.Option(help=f"Representative filters, at most {MOST_GROUPS}.")
+    ] = 5,
     method: Annotated[
         str, typer.Option(help="Map of the weights: tsne, pca.")
     ] = "tsne",
@@ -53,90 +70,128 @@ def explain(
 ) -> None:
     """Train a model, or load one, and show its filters: figures and a page.
 
-    Writes to DIR: curves, map, weights, homophily and frequency as PNG and SVG,
-    index.html to explore, numbers.json, and params.msgpack for --params.
+    Writes to DIR: curves, map, weights, homophily and frequency as PNG, SVG and
+    PDF, index.html to explore, numbers.json, and params.msgpack for --params.
     """
     with one_line_errors():
         report = _import_report()
-        hparams, _ = chosen_settings(
-            dataset, model, "stratified", changes or [], origin
-        )
-        config = _model(model)
+        if params is not None and (changes or origin):
+            raise ValueError(
+                "--set and --settings must be left out with --params, got both; saved "
+                "parameters bring their settings."
+            )
+        check_dataset_option(dataset)
+        name = model or DEFAULT_MODEL
+        check_changes(changes or [], [name])
+        hparams, _ = chosen_settings(dataset, name, "stratified", changes or [], origin)
+        chosen = _spectral(name)
+        if not 1 <= groups <= MOST_GROUPS:
+            raise ValueError(
+                f"--groups must be between 1 and {MOST_GROUPS}, got {groups}; more "
+                "curves cannot be told apart."
+            )
         if method not in METHODS:
             raise ValueError(
                 f"--method must be one of {', '.join(METHODS)}, got {method!r}."
             )
         data = load_dataset(dataset)
         report.check_node(node, data.graph.num_nodes)
-        out.mkdir(parents=True, exist_ok=True)
-        inputs, saved = _obtain(
-            data, config, hparams, params, seed=seed, epochs=epochs, patience=patience
-        )
+        _check_out(out)
+        limits = {"seed": seed, "epochs": epochs, "patience": patience}
+        fitted = _obtain(data, chosen, hparams, params, **limits)
+        if model is not None and fitted.model != chosen:
+            raise ValueError(
+                f"--params must be of --model {model}, got {str(params)!r} of "
+                f"{name_of(fitted.model)}; leave --model out."
+            )
         if params is None:
-            path = out / "params.msgpack"
-            save_params(path, *saved[:2], data, config=config, scores=saved.scores)
-        config, hparams = saved.config, saved.hparams
-        filters = read_filters(saved.params, inputs, hparams, config=config)
+            save(out / "params.msgpack", fitted)
+        filters = node_filters(fitted)
+        loaded = fitted.model
+        assert isinstance(loaded, Diverse)  # `node_filters` refuses others
         numbers = report.write_report(
             out,
             data,
             filters,
-            config.backbone.basis(hparams),
+            loaded.basis(fitted.params, fitted.inputs, fitted.hparams),
             report.measure_locality(data, hops=hops),
-            title=f"Filters of {_name_of(config, model)} on {dataset}",
-            scores=saved.scores,
+            title=f"Filters of {name_of(loaded)} on {data.name}",
+            scores=fitted.scores,
             count=groups,
             method=method,
             node=node,
             seed=seed,
         )
-    typer.echo(json.dumps(numbers, indent=1, ensure_ascii=False))
-    if not numbers["is_diverse"] and config.variant != "base":
-        warning = report.warn_of_spread(numbers["curve_spread"])
+    _print_numbers(numbers)
+    if not numbers["is_diverse"] and not isinstance(loaded.local, Shared):
+        warning = warn_of_spread(numbers["curve_spread"])
         hint = "docs/results.md lists models and graphs with a larger spread."
         typer.echo(f"warning: {warning} {hint}", err=True)
-    typer.echo(f"open {out / 'index.html'}")
+    typer.echo(f"open {out / 'index.html'}: a page that explains each of them")
+
+
+def _print_numbers(numbers: dict[str, Any]) -> None:
+    """What numbers.json holds, in words; the page has their meanings."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("quantity", no_wrap=True)
+    table.add_column("value", justify="right", no_wrap=True)
+    for quantity in (*describe_model(numbers), *describe_graph(numbers)):
+        table.add_row(quantity.name, quantity.value)
+    Console(highlight=False, markup=False).print(table)
+
+
+def _check_out(folder: Path) -> None:
+    """Make the folder, and refuse it now if files cannot be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("params.msgpack", "index.html", "numbers.json"):
+            check_place(folder / name)
+    except OSError as error:
+        raise ValueError(
+            f"--out must be a folder that can be written, got {str(folder)!r} "
+            f"({error.strerror}); choose another place."
+        ) from error
 
 
 def _obtain(
     data: Dataset,
-    config: ModelConfig,
+    model: Diverse,
     hparams: HyperParams,
     path: Path | None,
     **protocol: Any,
-) -> tuple[Inputs, Saved]:
+) -> Fitted:
     """Saved parameters, or those of a new run."""
     if path is not None:
         if not path.is_file():
             raise ValueError(f"--params must be a file, got {str(path)!r}.")
-        saved = load_params(path, data)
-        return dataset_inputs(data, saved.config), saved
-    inputs = dataset_inputs(data, config)
+        return load(path, data)
     errors = Console(stderr=True)
     with errors.status("train") as status:
 
         def report(progress: Progress) -> None:
             status.update(f"train: epoch {progress.epochs}")
 
-        model = fit(
-            data, inputs, hparams, config=config, on_progress=report, **protocol
+        def report_positions(share: float) -> None:
+            status.update(f"positions: {share:.0%}")
+
+        return fit(
+            data,
+            model,
+            hparams,
+            on_progress=report,
+            on_positions=report_positions,
+            **protocol,
         )
-    scores = {"val": model.val, "test": model.test, "epochs": float(model.epochs)}
-    return inputs, Saved(model.params, hparams, config, scores)
 
 
-def _model(name: str) -> ModelConfig:
-    config = MODELS[name]
-    if not isinstance(config, ModelConfig):
+def _spectral(name: str) -> Diverse:
+    model = MODELS[name]
+    if not isinstance(model, Diverse):
         raise ValueError(
             f"--model must learn the filter that is to be explained, got {name!r}; "
             "choose gpr, bern, jacobi or a DSF model."
         )
-    return config
-
-
-def _name_of(config: ModelConfig, default: str) -> str:
-    return next((name for name, item in MODELS.items() if item == config), default)
+    return model
 
 
 def _import_report() -> Any:

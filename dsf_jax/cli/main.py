@@ -8,11 +8,14 @@ import typer
 
 from dsf_jax.cli.data import datasets
 from dsf_jax.cli.explain import explain
+from dsf_jax.cli.fit import fit, predict
 from dsf_jax.cli.run import evaluate, tune
+from dsf_jax.cli.shared import Commands
 from dsf_jax.engine.grid import use_all_cores
 from dsf_jax.storage import cache_folder
 
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     invoke_without_command=True,
     pretty_exceptions_enable=False,
@@ -34,6 +37,8 @@ def _root(
 app.command()(evaluate)
 app.command()(tune)
 app.command()(datasets)
+app.command()(fit)
+app.command()(predict)
 app.command()(explain)
 
 

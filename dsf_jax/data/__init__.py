@@ -1,7 +1,7 @@
 """Graphs with features and labels: by name, generated, or your own.
 
-The data set and its splits, the catalog of known ones with their files and formats, and
-the generated graphs.
+The data set and its splits, the catalog of known ones with their files and formats, the
+generated graphs, and readers of files and objects that people have.
 """
 
 from dsf_jax.data.catalog import (
@@ -12,6 +12,7 @@ from dsf_jax.data.catalog import (
     load_dataset,
 )
 from dsf_jax.data.dataset import Dataset, Source, make_dataset
+from dsf_jax.data.own import read_dataset
 from dsf_jax.data.splits import (
     SPLIT_KINDS,
     Split,
@@ -39,6 +40,7 @@ __all__ = [
     "load_dataset",
     "make_dataset",
     "make_splits",
+    "read_dataset",
     "region_of",
     "regions",
     "report_splits",

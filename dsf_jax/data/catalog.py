@@ -1,9 +1,10 @@
-"""Names -> `Dataset`: the graphs of the paper, six beyond, and the embedded default."""
+"""Names -> `Dataset`: the graphs of the paper, six beyond, and the generated ones."""
 
 import difflib
 import hashlib
 import io
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import resources
 from typing import NamedTuple
 
@@ -20,11 +21,14 @@ from dsf_jax.data.formats import (
     read_planetoid,
 )
 from dsf_jax.data.splits import Split
-from dsf_jax.data.synthetic import regions
+from dsf_jax.data.synthetic import csbm, regions
 from dsf_jax.graph.homophily import class_homophily, edge_homophily
 
 SCALINGS = ("authors", "rows", "raw")
-EMBEDDED = "regions"
+GENERATED: dict[str, Callable[[], Dataset]] = {
+    "regions": regions,
+    "csbm": partial(csbm, phi=0.5),  # `csbm` itself has every φ
+}
 
 
 class Recipe(NamedTuple):
@@ -36,6 +40,7 @@ class Recipe(NamedTuple):
     """
 
     read: Callable[[Mapping[str, bytes]], Parts]
+    sizes: tuple[int, int, int, int]  # nodes, edges, features, classes
     metric: Metric = "accuracy"
     # of the features, as the authors had them; not known of Chameleon and Squirrel
     scaling: str = "rows"
@@ -44,32 +49,41 @@ class Recipe(NamedTuple):
 
 
 CATALOG = {
-    "chameleon": Recipe(read_npz, authors_split="chameleon_split.npz"),
-    "squirrel": Recipe(read_npz),
-    "wisconsin": Recipe(read_geom_gcn),
+    "chameleon": Recipe(
+        read_npz, (2277, 31371, 2325, 5), authors_split="chameleon_split.npz"
+    ),
+    "squirrel": Recipe(read_npz, (5201, 198353, 2089, 5)),
+    "wisconsin": Recipe(read_geom_gcn, (251, 450, 1703, 5)),
     "cornell": Recipe(
         read_geom_gcn,
+        (183, 277, 1703, 5),
         note="cornell: the file, upstream and in the paper, carries the features and "
         "labels of Texas; cornell-fixed is the corrected graph.",
     ),
-    "texas": Recipe(read_geom_gcn),
-    "twitch-de": Recipe(read_musae, metric="roc_auc", scaling="raw"),
-    "cora": Recipe(read_planetoid),
-    "citeseer": Recipe(read_planetoid),
-    "pubmed": Recipe(read_planetoid),
-    "computers": Recipe(read_csr_npz, scaling="raw"),
-    "photo": Recipe(read_csr_npz, scaling="raw"),
-    "cornell-fixed": Recipe(read_npz),
-    "chameleon-filtered": Recipe(read_npz),
-    "squirrel-filtered": Recipe(read_npz),
-    "actor": Recipe(read_npz),
-    "minesweeper": Recipe(read_npz, metric="roc_auc", scaling="raw"),
-    "tolokers": Recipe(read_npz, metric="roc_auc", scaling="raw"),
+    "texas": Recipe(read_geom_gcn, (183, 279, 1703, 5)),
+    "twitch-de": Recipe(
+        read_musae, (9498, 153138, 2514, 2), metric="roc_auc", scaling="raw"
+    ),
+    "cora": Recipe(read_planetoid, (2708, 5278, 1433, 7)),
+    "citeseer": Recipe(read_planetoid, (3327, 4552, 3703, 6)),
+    "pubmed": Recipe(read_planetoid, (19717, 44324, 500, 3)),
+    "computers": Recipe(read_csr_npz, (13752, 245861, 767, 10), scaling="raw"),
+    "photo": Recipe(read_csr_npz, (7650, 119081, 745, 8), scaling="raw"),
+    "cornell-fixed": Recipe(read_npz, (183, 277, 1703, 5)),
+    "chameleon-filtered": Recipe(read_npz, (890, 8854, 2325, 5)),
+    "squirrel-filtered": Recipe(read_npz, (2223, 46998, 2089, 5)),
+    "actor": Recipe(read_npz, (7600, 26659, 932, 5)),
+    "minesweeper": Recipe(
+        read_npz, (10000, 39402, 7, 2), metric="roc_auc", scaling="raw"
+    ),
+    "tolokers": Recipe(
+        read_npz, (11758, 519000, 10, 2), metric="roc_auc", scaling="raw"
+    ),
 }
 """How to read every data set that comes from files."""
 
-DATASETS = (*CATALOG, EMBEDDED)
-"""Names for `load_dataset`: the paper's eleven, six beyond, the embedded default."""
+DATASETS = (*CATALOG, *GENERATED)
+"""Names for `load_dataset`: the paper's eleven, six beyond, and the generated ones."""
 
 
 def check_name(name: str) -> None:
@@ -95,10 +109,10 @@ def load_dataset(name: str, *, scaling: str = "authors") -> Dataset:
     The folder is the environment variable `DSF_JAX_DATA`, else the user's cache.
 
     Args:
-      name: one of `DATASETS`; `regions` is generated and needs no file.
+      name: one of `DATASETS`; `regions` and `csbm` are generated and need no file.
       scaling: of the features. `rows` divides each row by its sum, `raw` leaves what is
         in the file, `authors` is `raw` for Twitch-DE, Computers, Photo, Minesweeper and
-        Tolokers and `rows` for the others. `regions` is never scaled.
+        Tolokers and `rows` for the others. Generated ones are never scaled.
 
     Returns:
       The data set.
@@ -117,8 +131,8 @@ def load_dataset(name: str, *, scaling: str = "authors") -> Dataset:
         raise ValueError(
             f"scaling must be one of {', '.join(SCALINGS)}, got {scaling!r}."
         )
-    if name == EMBEDDED:
-        return regions()
+    if name in GENERATED:
+        return GENERATED[name]()._replace(name=name)
     recipe, files = CATALOG[name], read_files(name)
     parts = recipe.read(files)
     dataset = make_dataset(
@@ -151,7 +165,7 @@ def _authors_split(name: str) -> Split | None:
 
 
 class Description(NamedTuple):
-    """Facts of a data set; None where its files are not present.
+    """Facts of a data set; homophily is None where its files are not present.
 
     Example:
       >>> Description(name="texas", metric="accuracy", present=False).nodes
@@ -175,7 +189,7 @@ def describe_dataset(name: str) -> Description:
       name: one of `DATASETS`.
 
     Returns:
-      Its facts, or only its name and metric where files are missing.
+      Its facts; where files are missing, those that ship with the package.
 
     Raises:
       ValueError: if the name is not known or a file is not the expected one.
@@ -185,11 +199,31 @@ def describe_dataset(name: str) -> Description:
       ('regions', 600, 1745, 16, 2)
     """
     check_name(name)
-    if name != EMBEDDED and not is_present(name):
-        return Description(name=name, metric=CATALOG[name].metric)
-    dataset = load_dataset(name)
+    if name in CATALOG and not is_present(name):
+        return listed(name)
+    return describe(load_dataset(name))
+
+
+def listed(name: str) -> Description:
+    """Facts of a data set from files that ship with the package.
+
+    Example:
+      >>> listed("texas")[:5]
+      ('texas', 183, 279, 1703, 5)
+    """
+    recipe = CATALOG[name]
+    return Description(name, *recipe.sizes, metric=recipe.metric)
+
+
+def describe(dataset: Dataset) -> Description:
+    """Count what is in a data set.
+
+    Example:
+      >>> describe(regions(60)).nodes
+      60
+    """
     return Description(
-        name=name,
+        name=dataset.name,
         nodes=dataset.graph.num_nodes,
         edges=dataset.graph.num_edges,
         features=dataset.features.shape[1],

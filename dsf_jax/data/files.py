@@ -6,10 +6,15 @@ missing file is downloaded into the folder named by `DSF_JAX_DATA`, or into the 
 cache; each data set has a folder of its own name there.
 """
 
+import contextlib
+import errno
+import glob
 import hashlib
 import http.client
+import itertools
 import json
 import os
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -17,7 +22,7 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
-from dsf_jax.storage import cache_folder
+from dsf_jax.storage import cache_folder, is_at, open_alone
 
 DATA_VARIABLE = "DSF_JAX_DATA"
 
@@ -124,27 +129,64 @@ def _verify(entry: File, content: bytes, path: Path) -> None:
 
 
 def _download(entry: File, path: Path) -> None:
-    """Fetch into `<file>.part`, continuing what is there; move it when verified.
-
-    Two processes that fetch the same file at once may spoil the part for each other:
-    then the digest is wrong, the part is removed, and nobody has used it.
-    """
-    part = path.with_name(path.name + ".part")
+    """Fetch into a part that no other process writes; move it when verified."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _fetch(entry, part)
-        try:
-            _verify(entry, part.read_bytes(), part)
-        except ValueError:
-            part.unlink()
-            raise
-        os.replace(part, path)
+        with _own_part(path) as part:
+            if not path.is_file():  # another process may have just finished it
+                _fetch(entry, part)
+                _verify_part(entry, part)
+                os.replace(part, path)
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         raise FileNotFoundError(
             f"{path} is missing and could not be downloaded ({reason}); put the file "
             f"{entry.url} there, or name another folder in {DATA_VARIABLE}."
         ) from error
+
+
+@contextlib.contextmanager
+def _own_part(path: Path) -> Iterator[Path]:
+    """`<file>.part`, which the next call continues, or `.part1`, ... if it is taken.
+
+    Only the process that holds the lock writes a part, and it moves or leaves it before
+    it lets go. Without locks a part is in a folder of its own. Parts that others, now
+    gone, have left are removed once the file is there.
+    """
+    for number in itertools.count():
+        part = path.with_name(f"{path.name}.part{number or ''}")
+        try:
+            lock = open_alone(part, needs_lock=True)
+        except BlockingIOError as error:
+            if error.errno == errno.EAGAIN:  # another process has it
+                continue
+            with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+                yield Path(folder) / path.name
+            return
+        with lock:
+            try:
+                yield part
+            finally:
+                if is_at(lock, part) and (number or not part.stat().st_size):
+                    part.unlink()
+        break
+    if path.is_file():
+        _remove_parts(path)
+
+
+def _remove_parts(path: Path) -> None:
+    for part in path.parent.glob(f"{glob.escape(path.name)}.part*"):
+        with contextlib.suppress(OSError), open_alone(part, needs_lock=True) as lock:
+            if is_at(lock, part):
+                part.unlink()
+
+
+def _verify_part(entry: File, part: Path) -> None:
+    try:
+        _verify(entry, part.read_bytes(), part)
+    except ValueError:
+        part.unlink()
+        raise
 
 
 def _fetch(entry: File, part: Path) -> None:
@@ -165,6 +207,8 @@ def _fetch(entry: File, part: Path) -> None:
         with part.open("ab" if is_rest else "wb") as file:
             for chunk in _with_progress(response, entry.file, done, total):
                 done += file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
     if done < total:  # what came is kept, the next call continues
         raise ConnectionError(f"the connection ended after {done} of {total} bytes")
 

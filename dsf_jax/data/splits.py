@@ -12,12 +12,7 @@ from jaxtyping import Bool, Int
 
 
 class Split(NamedTuple):
-    """Disjoint boolean masks over the nodes; several splits are stacked in front.
-
-    Example:
-      >>> Split._fields
-      ('train', 'val', 'test')
-    """
+    """Disjoint boolean masks over the nodes; several splits are stacked in front."""
 
     train: Bool[np.ndarray, "*S N"]
     val: Bool[np.ndarray, "*S N"]
@@ -197,6 +192,57 @@ def make_splits(
     return Split(*(np.stack(masks) for masks in zip(*splits, strict=True)))
 
 
+def check_masks(masks: Any, labels: Int[np.ndarray, " N"]) -> Split:
+    """Masks of your own as one split [1, N], checked.
+
+    Args:
+      masks: training, validation and, if there are any, test nodes: boolean arrays [N]
+        in this order, or by the names train, val and test.
+      labels: class of each node, -1 where unknown.
+
+    Returns:
+      The split; no test nodes if none are given.
+
+    Raises:
+      ValueError: if a mask has another shape or type, is empty, shares nodes with
+        another, or holds unlabelled nodes.
+
+    Example:
+      >>> masks = {"train": [True, False, False], "val": [False, True, False]}
+      >>> check_masks(masks, np.asarray([0, 1, -1])).test.tolist()
+      [[False, False, False]]
+    """
+    names = ("train", "val", "test")
+    if not isinstance(masks, Mapping):
+        masks = dict(zip(names, masks, strict=False))
+    if not {"train", "val"} <= set(masks) <= set(names):
+        raise ValueError(
+            f"masks must have train, val and perhaps test, got {sorted(masks)}."
+        )
+    nobody = np.zeros(len(labels), dtype=bool)
+    split = Split(*(np.asarray(masks.get(name, nobody)) for name in names))
+    for name, mask in zip(names, split, strict=True):
+        if mask.shape != labels.shape or mask.dtype != bool:
+            raise ValueError(
+                f"masks must be boolean arrays of {len(labels)} nodes, got {name} with "
+                f"shape {list(mask.shape)} of {mask.dtype}; mask[nodes] = True makes "
+                "one of node numbers."
+            )
+        if np.any(mask & (labels < 0)):
+            raise ValueError(
+                f"masks must hold labelled nodes only, got {name} with "
+                f"{int(np.sum(mask & (labels < 0)))} of class -1; take them out."
+            )
+        if name != "test" and not mask.any():
+            raise ValueError(f"masks must not be empty, got no node in {name}.")
+    if np.any(np.sum(split, axis=0) > 1):
+        raise ValueError(
+            f"masks must be disjoint, got {int(np.sum(np.sum(split, axis=0) > 1))} "
+            "nodes in more than one."
+        )
+    return Split(*(mask[None] for mask in split))
+
+
 def has_seeds(kind: str) -> bool:
     """Whether a rule draws as many splits as one likes.
 
@@ -209,8 +255,13 @@ def has_seeds(kind: str) -> bool:
 
 def _given_splits(data: Any, kind: str, num_splits: int) -> Split:
     given: Split | None = getattr(data, kind, None)
-    available = 0 if given is None else len(given.train)
-    if given is None or num_splits > available:
+    if given is None:
+        raise ValueError(
+            f"kind must be one of {', '.join(_RULES)} where no such masks came with "
+            f"the data, got {kind!r}."
+        )
+    available = len(given.train)
+    if num_splits > available:
         raise ValueError(
             f"num_splits must be at most {available} for kind={kind!r}, got "
             f"{num_splits}: {available} splits came with the data; lower num_splits or "

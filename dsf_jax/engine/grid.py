@@ -5,15 +5,19 @@ queue of its own: every D-th job. A piece runs the same compiled program for a n
 epochs that takes about a second; then the host looks, reports what has ended, and goes
 on. So nothing that has ended is lost, Ctrl-C is heard at once, and no device waits in a
 collective for loops of another length. The results are those of
-`dsf_jax.train.run_jobs`.
+`dsf_jax.train.run_jobs`, to the rounding that it names.
 """
 
 import atexit
+import contextlib
+import ctypes
 import math
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -25,29 +29,27 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Int
 
 from dsf_jax.engine.metrics import Summary, summarise
-from dsf_jax.engine.queue import Occupancy, Queue, advance, occupancy, open_queue
-from dsf_jax.models.settings import Config
-from dsf_jax.ops.correlation import BLOCK_ROWS
-from dsf_jax.train import (
-    JobResults,
-    Jobs,
-    TrainConfig,
-    TrainData,
-    make_program,
+from dsf_jax.engine.queue import (
+    Occupancy,
+    Program,
+    Queue,
+    advance,
+    occupancy,
+    open_queue,
 )
+from dsf_jax.engine.sharded import QUEUE, Sharded, check_shardable
+from dsf_jax.models.model import Model
+from dsf_jax.ops.correlation import BLOCK_ROWS
+from dsf_jax.ops.nodes import NODES
+from dsf_jax.train import JobResults, Jobs, TrainConfig, TrainData, make_program
 
 PIECE_SECONDS = 1.0  # a shorter one pays more for the memory it takes and gives back
 POLL_SECONDS = 0.01
-_AXIS = "device"
+MEMORY = Path("/proc/meminfo")
 
 
 class Progress(NamedTuple):
-    """What is known after a piece.
-
-    Example:
-      >>> Progress._fields[:3]
-      ('finished', 'results', 'num_done')
-    """
+    """What is known after a piece."""
 
     finished: Int[np.ndarray, " M"]  # jobs that ended in this piece
     results: JobResults  # theirs, in NumPy; leaves [M, ...]
@@ -70,12 +72,7 @@ class Progress(NamedTuple):
 
 
 class GridReport(NamedTuple):
-    """Result of `run_grid`, on the host.
-
-    Example:
-      >>> GridReport._fields[:3]
-      ('jobs', 'summary', 'occupancy')
-    """
+    """Result of `run_grid`, on the host."""
 
     jobs: JobResults  # leaves [J, ...]
     summary: Summary
@@ -86,9 +83,9 @@ class GridReport(NamedTuple):
 
 def run_grid(
     jobs: Jobs,
-    data: TrainData,
+    data: TrainData | Sharded,
     *,
-    config: Config,
+    model: Model,
     train_config: TrainConfig,
     devices: Sequence[Any] | None = None,
     pad_to: int = 1,
@@ -98,8 +95,9 @@ def run_grid(
 
     Args:
       jobs: the queue, at least one job.
-      data: the data set.
-      config: the model.
+      data: the data set; or its parts, from `dsf_jax.engine.sharded.shard`, and the
+        whole queue runs on the devices that have them.
+      model: the model.
       train_config: the protocol, and the number of lanes of all devices together.
       devices: where to run; all devices by default. On a CPU one device per core, set
         by `jax.config.update("jax_num_cpu_devices", n)` before the first use of JAX,
@@ -112,20 +110,17 @@ def run_grid(
       As from `run_jobs`, in the order of the queue.
 
     Example:
-      >>> from dsf_jax import MODELS, Graph, HyperParams, make_inputs
-      >>> from dsf_jax.train import grid_jobs
-      >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
-      >>> config = MODELS["gpr"]
-      >>> masks = jnp.ones((1, 2), dtype=bool)
-      >>> inputs = make_inputs(edge, jnp.eye(2), jnp.zeros((2, 2, 32)), config)
-      >>> data = TrainData(inputs, jnp.asarray([0, 1]), masks, masks, masks)
+      >>> from dsf_jax import MODELS, make_splits, prepare, regions
+      >>> dataset, model = regions(60), MODELS["gpr"]
+      >>> data = prepare(dataset, make_splits(dataset, num_splits=1), model=model)
+      >>> from dsf_jax import HyperParams, grid_jobs
       >>> jobs = grid_jobs(HyperParams(), num_splits=1, num_seeds=3, seed=0)
       >>> settings = TrainConfig(num_classes=2, epochs=2, lanes=2)
       >>> seen = []
       >>> result = run_grid(
       ...     jobs,
       ...     data,
-      ...     config=config,
+      ...     model=model,
       ...     train_config=settings,
       ...     on_progress=lambda progress: seen.extend(progress.finished.tolist()),
       ... )
@@ -134,24 +129,27 @@ def run_grid(
     """
     num_jobs = jobs.split.shape[0]
     devices = jax.devices() if devices is None else devices
-    num_devices = max(min(len(devices), train_config.lanes, num_jobs), 1)
-    mesh = Mesh(np.asarray(devices[:num_devices]), (_AXIS,))
+    if isinstance(data, Sharded):
+        check_shardable(model)
+        mesh, shared = data.mesh, data.data
+    else:
+        num_devices = max(min(len(devices), train_config.lanes, num_jobs), 1)
+        mesh = Mesh(np.asarray(devices[:num_devices]), (QUEUE,))
+        shared = _place(data, NamedSharding(mesh, PartitionSpec()))
+    num_devices = mesh.shape[QUEUE]
     deal = _Deal(num_jobs, num_devices, pad_to)
-    compiled: dict[str, Any] = {
-        "config": config,
-        "train_config": train_config,
-        "mesh": mesh,
-    }
+    task = _Task(model, train_config, mesh)
     lanes = -(-min(train_config.lanes, num_jobs) // num_devices)
-    shared = _place(data, NamedSharding(mesh, PartitionSpec()))
     own_jobs, counts = _place(
-        (deal.spread(jobs), deal.counts), NamedSharding(mesh, PartitionSpec(_AXIS))
+        (deal.spread(jobs), deal.counts), NamedSharding(mesh, PartitionSpec(QUEUE))
     )
     began = time.perf_counter()
-    queue = _open(own_jobs, counts, shared, lanes=lanes, **compiled)
-    queue = _advance(queue, own_jobs, shared, 0, **compiled)  # compiles, no epoch
+    queue = _open(own_jobs, counts, shared, task=task, lanes=lanes)
+    go_on = partial(_advance, jobs=own_jobs, data=shared, task=task)
+    queue = go_on(queue, max_epochs=0)  # compiles, no epoch
     compile_seconds = time.perf_counter() - began
-    queue = _run_pieces(queue, own_jobs, shared, deal, compiled, on_progress)
+    _give_back()
+    queue = _run_pieces(queue, go_on, deal, on_progress)
     ended = _to_host(queue._replace(states=None))
     results = deal.collect(ended.results)
     return GridReport(
@@ -163,7 +161,7 @@ def run_grid(
     )
 
 
-def choose_lanes(data: TrainData, *, config: Config) -> int:
+def choose_lanes(data: TrainData, *, model: Model) -> int:
     """Number of lanes, of all devices together, by a rule from measurements.
 
     On a CPU lanes pay as long as the widest signal of all lanes of a device stays
@@ -172,24 +170,20 @@ def choose_lanes(data: TrainData, *, config: Config) -> int:
     its memory, up to 64 (not measured).
 
     Example:
-      >>> from dsf_jax import MODELS, Graph, make_inputs
-      >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
-      >>> config, mask = MODELS["gpr"], jnp.ones((1, 2), dtype=bool)
-      >>> inputs = make_inputs(edge, jnp.eye(2), jnp.zeros((2, 2, 32)), config)
-      >>> data = TrainData(inputs, jnp.asarray([0, 1]), mask, mask, mask)
-      >>> choose_lanes(data, config=config) % jax.device_count()
+      >>> from dsf_jax import MODELS, make_splits, prepare, regions
+      >>> dataset, model = regions(60), MODELS["gpr"]
+      >>> data = prepare(dataset, make_splits(dataset, num_splits=1), model=model)
+      >>> choose_lanes(data, model=model) % jax.device_count()
       0
     """
     num_nodes, num_features = data.inputs.features.shape
-    item = jnp.zeros(()).dtype.itemsize
-    signal = num_nodes * config.signal_width * item
-    # positions of all orders and about ten more signals, four copies of the parameters
-    total = (config.order + 10) * signal + 4 * num_features * config.hidden * item
+    total = lane_bytes(num_nodes, num_features, model=model)
     device = jax.devices()[0]
     if device.platform == "cpu":
         most, memory = 4, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        signal = num_nodes * model.signal_width * jnp.zeros(()).dtype.itemsize
         fitting = 2 ** math.floor(math.log2(2**21 / signal))
-        if config.has_correlation and num_nodes > BLOCK_ROWS:
+        if model.has_correlation and num_nodes > BLOCK_ROWS:
             most = 1
         memory //= jax.device_count()
     else:
@@ -199,6 +193,39 @@ def choose_lanes(data: TrainData, *, config: Config) -> int:
     return int(lanes) * jax.device_count()
 
 
+def lane_bytes(num_nodes: int, num_features: int, *, model: Model) -> int:
+    """Memory that one run takes, about.
+
+    Positions of all orders and about 25 more signals, measured with DSF-GPR-R on
+    200,000 and a million nodes; four copies of the parameters.
+
+    Example:
+      >>> from dsf_jax import MODELS
+      >>> 1e9 < lane_bytes(200_000, 64, model=MODELS["dsf-gpr-r"]) < 4e9
+      True
+    """
+    item = jnp.zeros(()).dtype.itemsize
+    signal = num_nodes * model.signal_width * item
+    return (model.order + 25) * signal + 4 * num_features * model.hidden * item
+
+
+def free_memory() -> int:
+    """Bytes that programs may still take on the device; on a CPU, of the computer.
+
+    Example:
+      >>> free_memory() > 0
+      True
+    """
+    device = jax.devices()[0]
+    if device.platform != "cpu":
+        stats = device.memory_stats() or {}
+        return int(stats.get("bytes_limit", 2**33) - stats.get("bytes_in_use", 0))
+    if not MEMORY.exists():
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    lines = dict(line.split(":") for line in MEMORY.read_text().splitlines())
+    return int(lines["MemAvailable"].split()[0]) * 1024
+
+
 def use_all_cores() -> None:
     """One JAX device per CPU core; call it before JAX is used for the first time.
 
@@ -206,8 +233,7 @@ def use_all_cores() -> None:
     has been set already, and does not touch accelerators.
 
     Example:
-      >>> use_all_cores.__name__
-      'use_all_cores'
+      >>> use_all_cores()  # the first line of a script
     """
     is_set = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
     has_default = jax.config.values["jax_num_cpu_devices"] < 1
@@ -252,80 +278,74 @@ def _place(tree: Any, sharding: NamedSharding) -> Any:
 
 
 def _on_each_device(
-    fn: Callable[..., Any], mesh: Mesh, own: Sequence[Any], shared: Sequence[Any]
+    fn: Callable[..., Any], mesh: Mesh, own: Sequence[Any], data: Any, *more: Any
 ) -> Any:
-    """Call fn on every device, with its own part of the first arguments."""
-    per_device, everywhere = PartitionSpec(_AXIS), PartitionSpec()
+    """Call fn on every device, with its own queue and its own part of the data."""
+    per_device, everywhere = PartitionSpec(QUEUE), PartitionSpec()
+    is_split = NODES in mesh.axis_names
 
-    def local(*args: Any) -> Any:
-        mine = jax.tree.map(lambda leaf: leaf[0], args[: len(own)])
-        out = fn(*mine, *args[len(own) :])
+    def local(own: Any, data: Any, *more: Any) -> Any:
+        mine = jax.tree.map(lambda leaf: leaf[0], own)
+        data = jax.tree.map(lambda leaf: leaf[0], data) if is_split else data
+        out = fn(*mine, data, *more)
         return jax.tree.map(lambda leaf: leaf[None], out)
 
-    specs = (per_device,) * len(own) + (everywhere,) * len(shared)
+    of_data = PartitionSpec(NODES) if is_split else everywhere
+    specs = (per_device, of_data, *[everywhere] * len(more))
     sharded = jax.shard_map(
         local, mesh=mesh, in_specs=specs, out_specs=per_device, check_vma=False
     )
-    return sharded(*own, *shared)
+    return sharded(own, data, *more)
 
 
-_STATIC = ("config", "train_config", "mesh")
+class _Task(NamedTuple):
+    """What a program is compiled for; hashable."""
+
+    model: Model
+    train_config: TrainConfig
+    mesh: Mesh
+
+    def program(self, data: TrainData) -> Program:
+        """What a device does."""
+        return make_program(data, model=self.model, train_config=self.train_config)
 
 
-@partial(jax.jit, static_argnames=(*_STATIC, "lanes"))
+@partial(jax.jit, static_argnames=("task", "lanes"))
 def _open(
-    jobs: Jobs,
-    counts: Int[Array, " D"],
-    data: TrainData,
-    *,
-    config: Config,
-    train_config: TrainConfig,
-    mesh: Mesh,
-    lanes: int,
+    jobs: Jobs, counts: Int[Array, " D"], data: TrainData, *, task: _Task, lanes: int
 ) -> Queue:
     def run(jobs: Jobs, count: Array, data: TrainData) -> Queue:
-        program = make_program(data, config=config, train_config=train_config)
-        return open_queue(jobs, program, lanes=lanes, num_jobs=count)
+        return open_queue(jobs, task.program(data), lanes=lanes, num_jobs=count)
 
-    return _on_each_device(run, mesh, own=(jobs, counts), shared=(data,))
+    return _on_each_device(run, task.mesh, (jobs, counts), data)
 
 
-@partial(jax.jit, static_argnames=_STATIC, donate_argnames="queue")
+@partial(jax.jit, static_argnames="task", donate_argnames="queue")
 def _advance(
-    queue: Queue,
-    jobs: Jobs,
-    data: TrainData,
-    max_epochs: Int[Array, ""] | int,
-    *,
-    config: Config,
-    train_config: TrainConfig,
-    mesh: Mesh,
+    queue: Queue, jobs: Jobs, data: TrainData, max_epochs: Any, *, task: _Task
 ) -> Queue:
     def run(queue: Queue, jobs: Jobs, data: TrainData, max_epochs: Array) -> Queue:
-        program = make_program(data, config=config, train_config=train_config)
-        return advance(queue, jobs, program, max_epochs=max_epochs)
+        return advance(queue, jobs, task.program(data), max_epochs=max_epochs)
 
-    return _on_each_device(
-        run, mesh, own=(queue, jobs), shared=(data, jnp.asarray(max_epochs))
-    )
+    own = queue, jobs
+    return _on_each_device(run, task.mesh, own, data, jnp.asarray(max_epochs))
 
 
 def _run_pieces(
     queue: Queue,
-    jobs: Jobs,
-    data: TrainData,
+    go_on: Callable[..., Queue],
     deal: _Deal,
-    compiled: dict[str, Any],
     on_progress: Callable[[Progress], None] | None,
 ) -> Queue:
     """Advance until all jobs have ended; the last piece sets the length of the next."""
     began, known, num_epochs = time.perf_counter(), np.zeros(deal.num_jobs, bool), 1
     while not known.all():
         piece_began = time.perf_counter()
-        queue = _advance(queue, jobs, data, num_epochs, **compiled)
+        queue = go_on(queue, max_epochs=num_epochs)
         _under_way[:] = [queue.epochs]
         _wait(queue.epochs)
-        seen = _to_host(_without_params(queue))
+        results = queue.results._replace(params=None)
+        seen = _to_host(queue._replace(states=None, results=results))
         now = time.perf_counter()
         is_done = deal.collect(seen.is_done)
         is_new = is_done & ~known
@@ -338,6 +358,8 @@ def _run_pieces(
         per_epoch = (now - piece_began) / num_epochs
         # not much longer than the last, in case that one was a lucky one
         num_epochs = max(1, min(int(PIECE_SECONDS / per_epoch), 8 * num_epochs))
+        if jax.process_count() > 1:  # parts of one run must not go apart
+            num_epochs = int(multihost_utils.broadcast_one_to_all(num_epochs))
     return queue
 
 
@@ -362,9 +384,11 @@ def _progress(seen: Queue, deal: _Deal, is_new: np.ndarray, seconds: float) -> P
     )
 
 
-def _without_params(queue: Queue) -> Queue:
-    """What the host looks at after a piece."""
-    return queue._replace(states=None, results=queue.results._replace(params=None))
+def _give_back() -> None:
+    """Return what the compiler has freed to the system: 0.3 GB, which glibc keeps."""
+    if sys.platform == "linux":
+        with contextlib.suppress(AttributeError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def _wait(array: Any) -> None:

@@ -8,14 +8,11 @@ import scipy.special
 from jax import Array
 from jaxtyping import Bool, Float, Int
 
+from dsf_jax.ops.nodes import gather, total
+
 
 class Summary(NamedTuple):
-    """Statistics over the finite jobs.
-
-    Example:
-      >>> Summary._fields
-      ('mean', 'ci95', 'std', 'num_finite')
-    """
+    """Statistics over the finite jobs."""
 
     mean: Float[Array, ""]
     ci95: Float[Array, ""]  # half the width of the Student-t interval
@@ -35,7 +32,8 @@ def accuracy(
       0.667
     """
     is_right = (jnp.argmax(logits, axis=1) == labels) & mask
-    return jnp.sum(is_right).astype(logits.dtype) / jnp.sum(mask).astype(logits.dtype)
+    right, count = total(jnp.sum(is_right)), total(jnp.sum(mask))
+    return right.astype(logits.dtype) / count.astype(logits.dtype)
 
 
 def roc_auc(
@@ -60,6 +58,7 @@ def roc_auc(
       >>> float(roc_auc(scores, labels, jnp.ones(4, dtype=bool)))
       0.875
     """
+    scores, labels, mask = map(gather, (scores, labels, mask))
     dtype = scores.dtype
     ordered = jnp.sort(jnp.where(mask, scores, jnp.inf))  # the others at the end
     below = jnp.searchsorted(ordered, scores, side="left").astype(dtype)

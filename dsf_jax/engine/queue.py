@@ -19,12 +19,7 @@ from jaxtyping import Bool, Float, Int
 
 
 class Program(NamedTuple):
-    """What the lanes do.
-
-    Example:
-      >>> Program._fields
-      ('start', 'epoch')
-    """
+    """What the lanes do."""
 
     # jobs of all lanes -> their states: a pytree with a field `best`, the result so far
     start: Callable[[Any], Any]
@@ -33,12 +28,7 @@ class Program(NamedTuple):
 
 
 class Queue(NamedTuple):
-    """Jobs on their way; leaves of `states` are [B, ...], of `results` [J, ...].
-
-    Example:
-      >>> Queue._fields[:3]
-      ('states', 'job', 'next_job')
-    """
+    """Jobs on their way; leaves of `states` are [B, ...], of `results` [J, ...]."""
 
     states: Any
     job: Int[Array, " B"]  # of each lane; J where it is idle
@@ -53,12 +43,7 @@ class Queue(NamedTuple):
 
 
 class Occupancy(NamedTuple):
-    """Share of lanes at work, per epoch of the whole call.
-
-    Example:
-      >>> Occupancy._fields
-      ('overall', 'while_queued')
-    """
+    """Share of lanes at work, per epoch of the whole call."""
 
     overall: Float[Array, ""]
     while_queued: Float[Array, ""]  # until the queue was dry
@@ -87,13 +72,10 @@ def open_queue(
       ([3, 3], False)
     """
     idle = jnp.full(lanes, _size(jobs), jnp.int32)
-    shapes = jax.eval_shape(
-        lambda: program.start(
-            jax.tree.map(
-                lambda leaf: jnp.empty((lanes, *leaf.shape[1:]), leaf.dtype), jobs
-            )
-        )
+    picked = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((lanes, *leaf.shape[1:]), leaf.dtype), jobs
     )
+    shapes = jax.eval_shape(program.start, picked)
     states = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     none = jnp.zeros((), jnp.int32)
     return Queue(
@@ -118,9 +100,6 @@ def is_over(queue: Queue) -> Bool[Array, ""]:
 
     Example:
       See `advance`.
-
-      >>> is_over.__name__
-      'is_over'
     """
     return (queue.next_job >= queue.num_jobs) & ~jnp.any(_is_active(queue))
 
@@ -151,7 +130,10 @@ def advance(
     def next_round(queue: Queue) -> Queue:
         can_refill = ~jnp.all(_is_active(queue)) & (queue.next_job < queue.num_jobs)
         queue = jax.lax.cond(
-            can_refill, lambda queue: _refill(queue, jobs, program), _same, queue
+            can_refill,
+            lambda queue: _refill(queue, jobs, program),
+            lambda queue: queue,
+            queue,
         )
         return _run_until_one_ends(queue, jobs, program, last)
 
@@ -180,10 +162,6 @@ def occupancy(queue: Queue) -> Occupancy:
 
 def _is_active(queue: Queue) -> Bool[Array, " B"]:
     return queue.job < _size(queue.is_done)
-
-
-def _same(queue: Queue) -> Queue:
-    return queue
 
 
 def _refill(queue: Queue, jobs: Any, program: Program) -> Queue:

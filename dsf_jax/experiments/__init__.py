@@ -2,11 +2,14 @@
 
 Evaluations and their journals, intervals and paired differences, settings that ship,
 search spaces, a single run that keeps its parameters, and parameters on disk. The
-search itself (`dsf_jax.experiments.search`) needs Optuna and is imported on demand.
+search itself, `tune`, needs Optuna (`pip install dsf-jax[tune]`) and is imported at its
+first use.
 """
 
+from typing import Any
+
 from dsf_jax.experiments.evaluation import evaluate, finite_scores, prepare
-from dsf_jax.experiments.fitting import Fit, fit
+from dsf_jax.experiments.fitting import Fitted, Prediction, fit, load, predict, save
 from dsf_jax.experiments.intervals import Interval, interval, paired_difference
 from dsf_jax.experiments.journal import Journal
 from dsf_jax.experiments.presets import Preset, preset, published
@@ -15,7 +18,8 @@ from dsf_jax.experiments.spaces import SPACES, space_of
 
 __all__ = [
     "SPACES",
-    "Fit",
+    "Fitted",
+    "Prediction",
     "Interval",
     "Journal",
     "Preset",
@@ -24,11 +28,24 @@ __all__ = [
     "finite_scores",
     "fit",
     "interval",
+    "load",
     "load_params",
     "paired_difference",
     "prepare",
+    "predict",
     "preset",
     "published",
+    "save",
     "save_params",
     "space_of",
+    "tune",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs packages that are not installed with the others."""
+    if name == "tune":
+        from dsf_jax.experiments.search import tune
+
+        return tune
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,6 +4,7 @@ Splits x seeds are one queue (`dsf_jax.engine.grid`). The result is a record: a
 dictionary that JSON can hold, with the scores of every run and all that they depend on.
 """
 
+import contextlib
 import dataclasses
 import datetime
 import importlib.metadata
@@ -19,16 +20,18 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
-from dsf_jax.data.dataset import Dataset
+from dsf_jax.data.dataset import Dataset, check_dataset
 from dsf_jax.data.splits import Split, make_splits, report_splits
 from dsf_jax.engine.grid import GridReport, Progress, choose_lanes, run_grid
 from dsf_jax.engine.metrics import summarise
 from dsf_jax.experiments.journal import Journal
-from dsf_jax.experiments.presets import settings_to_json
-from dsf_jax.graph.positional import NUM_COLUMNS, positional_features
+from dsf_jax.experiments.presets import Settings, choose_settings
+from dsf_jax.graph.positional import positional_features
 from dsf_jax.models.diversity import measure_diversity
-from dsf_jax.models.params import Inputs, make_inputs
-from dsf_jax.models.settings import MODELS, Config, HyperParams, ModelConfig
+from dsf_jax.models.layers import Inputs
+from dsf_jax.models.model import Model
+from dsf_jax.models.settings import settings_to_json
+from dsf_jax.models.zoo import find_model, name_of
 from dsf_jax.ops.matrix import SparseFeatures
 from dsf_jax.storage import digest
 from dsf_jax.train import (
@@ -49,16 +52,18 @@ _DIVERSITY = ("spread", "saturated")  # only if asked for
 
 def dataset_inputs(
     dataset: Dataset,
-    config: Config,
+    model: Model,
     *,
     cache: str | os.PathLike[str] | None = None,
+    on_positions: Callable[[float], None] | None = None,
 ) -> Inputs:
     """What a model reads of a data set: operators, features, positional features.
 
     Args:
       dataset: the data set.
-      config: the model.
+      model: the model.
       cache: folder of positional features, as in `positional_features`.
+      on_positions: `on_progress` of `positional_features`.
 
     Returns:
       The inputs.
@@ -67,7 +72,7 @@ def dataset_inputs(
       >>> import tempfile
       >>> from dsf_jax import MODELS, regions
       >>> with tempfile.TemporaryDirectory() as cache:
-      ...     dataset_inputs(regions(60), MODELS["gpr"], cache=cache).x_pos.shape
+      ...     dataset_inputs(regions(60), MODELS["dsf-gpr-r"], cache=cache).x_pos.shape
       (2, 60, 32)
     """
     features = (
@@ -75,19 +80,30 @@ def dataset_inputs(
         if sp.issparse(dataset.features)
         else jnp.asarray(dataset.features, dtype=float)
     )
-    x_pos = np.zeros((2, dataset.graph.num_nodes, NUM_COLUMNS))
-    if config.uses_positions:
-        x_pos = positional_features(dataset.graph, cache=cache).x_pos
-    return make_inputs(dataset.graph, features, jnp.asarray(x_pos, float), config)
+    x_pos = None
+    if model.uses_positions:
+        found = positional_features(
+            dataset.graph, cache=cache, on_progress=on_positions
+        )
+        x_pos = jnp.asarray(found.x_pos, dtype=float)
+    return model.make_inputs(dataset.graph, features, x_pos)
 
 
-def prepare(dataset: Dataset, splits: Split, *, model: str) -> TrainData:
+def prepare(
+    dataset: Dataset,
+    splits: Split,
+    *,
+    model: str | Model,
+    on_positions: Callable[[float], None] | None = None,
+) -> TrainData:
     """A data set as the engine takes it; positional features are computed or cached.
 
     Args:
       dataset: from `load_dataset` or `make_dataset`.
       splits: from `make_splits`, masks [S, N].
-      model: a name in `MODELS`.
+      model: a name in `MODELS`, or a model of your own.
+      on_positions: called with the share that is done while positions are computed,
+        which takes minutes on large graphs.
 
     Returns:
       Arrays on the default device.
@@ -98,14 +114,14 @@ def prepare(dataset: Dataset, splits: Split, *, model: str) -> TrainData:
       >>> prepare(dataset, make_splits(dataset), model="gpr").train.shape
       (10, 60)
     """
-    inputs = dataset_inputs(dataset, MODELS[model])
+    inputs = dataset_inputs(dataset, find_model(model), on_positions=on_positions)
     return TrainData(inputs, jnp.asarray(dataset.labels), *map(jnp.asarray, splits))
 
 
 def evaluate(
     dataset: Dataset,
-    model: str,
-    hparams: HyperParams,
+    model: str | Model,
+    settings: Settings | None = None,
     *,
     num_splits: int = 10,
     num_seeds: int = 10,
@@ -116,15 +132,24 @@ def evaluate(
     selection: Selection = "first-best",
     lanes: int | None = None,
     spread: bool = False,
-    journal: Path | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    mixed: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
+    on_positions: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
     """Train and test on splits x seeds.
 
+    A run does not depend on the lanes beside it, except in rounding: in float64 scores
+    are the same for any number of lanes, in float32 some differ (docs/decisions.md,
+    "Lanes"). So the record says how many lanes there were, and a journal goes on with
+    the lanes it was begun with.
+
     Args:
       dataset: from `load_dataset` or `make_dataset`.
-      model: a name in `MODELS`.
-      hparams: settings, the same for all runs.
+      model: a name in `MODELS`, or a model of your own.
+      settings: `HyperParams`, where those that the model does not read must have their
+        defaults, or a dictionary of those that differ from the settings that ship for
+        the data set (or suit an unknown one), which are the default.
       num_splits: S.
       num_seeds: R.
       split_kind: one of `SPLIT_KINDS`.
@@ -132,10 +157,14 @@ def evaluate(
       epochs: most updates of a run.
       patience: epochs without a better validation score before a run ends.
       selection: which epoch counts, and when a run ends; see `TrainConfig`.
-      lanes: runs side by side; chosen by `choose_lanes` if not given.
+      lanes: runs side by side; if not given, those of the journal, or chosen by
+        `choose_lanes`.
       spread: report how diverse the filters of each run are, at its chosen epoch.
       journal: file that keeps finished runs; the next call with it runs the others.
+      mixed: go on with a journal of another precision, version, number of devices or
+        lanes; the record then lists them as `mixed_with`.
       on_progress: called about once a second.
+      on_positions: as in `prepare`.
 
     Returns:
       The record, scores in percent: `dataset, model, metric, mean, ci95, std,
@@ -146,25 +175,28 @@ def evaluate(
       `saturated` (percent of entries of the positions beyond ±0.99), S x R each.
 
     Raises:
-      ValueError: if `spread` is asked of a model without a filter per node.
+      ValueError: if a setting breaks its rule or is not read, or if `spread` is asked
+        of a model without a filter per node, or if the journal is of other runs, made
+        with something else, or open in another process.
 
     Example:
       >>> from dsf_jax import regions
-      >>> settings = HyperParams(f_p=4)
       >>> few = {"num_splits": 2, "num_seeds": 1, "epochs": 3, "lanes": 1}
-      >>> record = evaluate(regions(60), "gpr", settings, **few)
+      >>> record = evaluate(regions(60), "gpr", {"lr": 0.05}, **few)
       >>> np.shape(record["test"]), record["interval"]
       ((2, 1), 'student-t')
     """
-    splits = make_splits(dataset, kind=split_kind, num_splits=num_splits, seed=seed)
-    data = prepare(dataset, splits, model=model)
-    config = MODELS[model]
-    jobs = grid_jobs(hparams, num_splits=num_splits, num_seeds=num_seeds, seed=seed)
-    if spread and not isinstance(config, ModelConfig):
+    model, name = find_model(model), name_of(model)
+    check_dataset(dataset)
+    hparams = choose_settings(dataset, model, settings, split_kind=split_kind)
+    if spread and not model.has_filters:
         raise ValueError(
-            f"spread must be False for {model!r}, got True; only GPR, Bern, Jacobi "
+            f"spread must be False for {name!r}, got True; only GPR, Bern, Jacobi "
             "and the DSF models have filters to compare."
         )
+    splits = make_splits(dataset, kind=split_kind, num_splits=num_splits, seed=seed)
+    jobs = grid_jobs(hparams, num_splits=num_splits, num_seeds=num_seeds, seed=seed)
+    data = prepare(dataset, splits, model=model, on_positions=on_positions)
     train_config = protocol(
         dataset, data, model=model, epochs=epochs, patience=patience, lanes=lanes
     )
@@ -173,7 +205,7 @@ def evaluate(
     )
     what = {
         "dataset": dataset.name,
-        "model": model,
+        "model": name,
         "metric": dataset.metric,
         "settings": settings_to_json(hparams),
         "split_kind": split_kind,
@@ -189,25 +221,48 @@ def evaluate(
         what["selection"] = selection
     if spread:
         what["measured"] = list(_DIVERSITY)
-    memory = Journal(journal, what) if journal is not None else None
-    finished, report = _run_missing(
-        jobs, data, config, train_config, memory, on_progress
-    )
+    more = {}
+    with contextlib.ExitStack() as stack:
+        memory = None
+        if journal:
+            own = made_with() | ({} if lanes is None else {"lanes": lanes})
+            chosen = {"lanes": train_config.lanes} if lanes is None else {}
+            memory = Journal(Path(journal), what, own, chosen=chosen, mixed=mixed)
+            stack.enter_context(memory)
+            train_config = dataclasses.replace(train_config, lanes=memory.own["lanes"])
+            if others := [made for made in memory.made_with if made != memory.own]:
+                more["mixed_with"] = others
+        finished, report = _run_missing(
+            jobs, data, model, train_config, memory, on_progress
+        )
     return (
         what
+        | more
         | _scores(finished, (num_splits, num_seeds))
         | {
             "splits": str(report_splits(dataset.labels, splits)),
             "lanes": train_config.lanes,
-            "seconds": report.seconds if report else 0.0,
-            "compile_seconds": report.compile_seconds if report else 0.0,
-            "occupancy": float(report.occupancy.overall) if report else 1.0,
-            "occupancy_while_queued": (
-                float(report.occupancy.while_queued) if report else 1.0
-            ),
+            **_times(report),
             **environment(),
         }
     )
+
+
+def _times(report: GridReport | None) -> dict[str, float]:
+    """What is known of a grid beside its runs; None if nothing was left to run."""
+    if report is None:
+        return {
+            "seconds": 0.0,
+            "compile_seconds": 0.0,
+            "occupancy": 1.0,
+            "occupancy_while_queued": 1.0,
+        }
+    return {
+        "seconds": report.seconds,
+        "compile_seconds": report.compile_seconds,
+        "occupancy": float(report.occupancy.overall),
+        "occupancy_while_queued": float(report.occupancy.while_queued),
+    }
 
 
 def finite_scores(record: Mapping[str, Any]) -> Float[np.ndarray, "S R"]:
@@ -224,7 +279,7 @@ def protocol(
     dataset: Dataset,
     data: TrainData,
     *,
-    model: str,
+    model: Model,
     epochs: int,
     patience: int,
     lanes: int | None,
@@ -232,18 +287,18 @@ def protocol(
     """The protocol of training on a data set; `lanes=None` leaves them to the rule.
 
     Example:
-      >>> from dsf_jax import make_splits, regions
-      >>> dataset = regions(60)
-      >>> data = prepare(dataset, make_splits(dataset), model="gpr")
+      >>> from dsf_jax import MODELS, make_splits, regions
+      >>> dataset, model = regions(60), MODELS["gpr"]
+      >>> data = prepare(dataset, make_splits(dataset), model=model)
       >>> limits = {"epochs": 9, "patience": 3, "lanes": 2}
-      >>> protocol(dataset, data, model="gpr", **limits).num_classes
+      >>> protocol(dataset, data, model=model, **limits).num_classes
       2
     """
     return TrainConfig(
         num_classes=dataset.num_classes,
         epochs=epochs,
         patience=patience,
-        lanes=choose_lanes(data, config=MODELS[model]) if lanes is None else lanes,
+        lanes=choose_lanes(data, model=model) if lanes is None else lanes,
         metric=dataset.metric,
     )
 
@@ -264,14 +319,28 @@ def data_digest(dataset: Dataset) -> str:
     return digest(*parts)
 
 
+def made_with() -> dict[str, Any]:
+    """What results depend on in rounding, beside the lanes: for headers of journals.
+
+    Example:
+      >>> sorted(made_with())
+      ['device', 'dsf_jax', 'jax', 'num_devices', 'precision']
+    """
+    facts = environment()
+    versions = {name: facts["versions"][name] for name in ("dsf_jax", "jax")}
+    places = {name: facts[name] for name in ("precision", "device", "num_devices")}
+    return places | versions
+
+
 def environment() -> dict[str, Any]:
-    """Versions, device and date, for records.
+    """Versions, precision, device and date, for records.
 
     Example:
       >>> sorted(environment())
-      ['date', 'device', 'num_devices', 'versions']
+      ['date', 'device', 'num_devices', 'precision', 'versions']
     """
     return {
+        "precision": jnp.zeros(()).dtype.name,
         "versions": {
             "dsf_jax": importlib.metadata.version("dsf-jax"),
             "jax": jax.__version__,
@@ -287,7 +356,7 @@ def environment() -> dict[str, Any]:
 def _run_missing(
     jobs: Jobs,
     data: TrainData,
-    config: Config,
+    model: Model,
     train_config: TrainConfig,
     journal: Journal | None,
     on_progress: Callable[[Progress], None] | None,
@@ -299,7 +368,7 @@ def _run_missing(
     if len(missing) == 0:
         return finished, None
 
-    measure = jax.jit(measure_diversity, static_argnames="config")
+    measure = jax.jit(measure_diversity, static_argnames="model")
 
     def fields(result: JobResults, job: int) -> dict[str, Any]:
         names = (*_SCORES, *_COUNTS, *_LOSSES, "is_finite")
@@ -307,7 +376,7 @@ def _run_missing(
         if result.params is None:
             return values
         hparams = jax.tree.map(lambda leaf: leaf[job], jobs.hparams)
-        found = measure(result.params, data.inputs, hparams, config=config)
+        found = measure(result.params, data.inputs, hparams, model=model)
         return values | {name: getattr(found, name).item() for name in _DIVERSITY}
 
     def report(progress: Progress) -> None:
@@ -325,7 +394,7 @@ def _run_missing(
     result = run_grid(
         jax.tree.map(lambda leaf: leaf[missing], jobs),
         data,
-        config=config,
+        model=model,
         train_config=train_config,
         on_progress=report,
     )

@@ -4,18 +4,25 @@ Package data, one JSON object per line: `published.jsonl` holds what the authors
 model published, `tuned.jsonl` what a search of ours found.
 """
 
-import json
 from collections.abc import Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
-from dsf_jax.data.catalog import CATALOG
-from dsf_jax.graph.positional import KINDS
-from dsf_jax.models.settings import GAMMA_INITS, MODELS, BaselineConfig, HyperParams
+from dsf_jax.data.catalog import CATALOG, check_name
+from dsf_jax.data.dataset import Dataset
+from dsf_jax.models.model import Model
+from dsf_jax.models.settings import (
+    HyperParams,
+    check_settings,
+    list_fields,
+    restrict,
+    settings_from_json,
+)
+from dsf_jax.models.spectral import Diverse
+from dsf_jax.models.zoo import MODELS, find_model, name_of
+from dsf_jax.storage import read_lines
 
-_NAMES = {"pos_kind": KINDS, "gamma_init": GAMMA_INITS}
-_SHARES = {"dropout_x", "dropout_h", "dropout_z", "dropout_pos", "dropout_edge"}
-_STRENGTHS = {"eta1", "eta2"}
+Settings = HyperParams | Mapping[str, Any]
 
 
 class Preset(NamedTuple):
@@ -30,32 +37,86 @@ class Preset(NamedTuple):
     source: str
 
 
-def preset(dataset: str, model: str, split_kind: str = "stratified") -> Preset:
+def preset(
+    dataset: str | Dataset, model: str | Model, split_kind: str = "stratified"
+) -> Preset:
     """The settings to use where none are given; the source says which they are.
 
     In this order: tuned for the data set and the split rule, published, tuned for
-    another split rule, the defaults. Ablations have the settings of the full model, and
-    the split of the authors those of the rule that it was made by.
+    another split rule, the defaults, which a model of your own has, too. Ablations have
+    the settings of the full model, and the split of the authors those of the rule that
+    it was made by.
+
+    Args:
+      dataset: one of `DATASETS`, or a data set, which may be your own.
+      model: a name in `MODELS`, or a model of your own.
+      split_kind: the rule of the splits.
+
+    Raises:
+      ValueError: if a name is not known; with the nearest.
 
     Example:
-      >>> preset("nowhere", "gpr").source
+      >>> preset("photo", "gat").source
       'defaults of the library'
     """
-    full, ablation, _ = model.partition("-no-")
-    if ablation:
-        whole = preset(dataset, full, split_kind)
-        return Preset(whole.hparams, f"as {full}: {whole.source}")
+    model, name = find_model(model), name_of(model)
+    if isinstance(dataset, Dataset):
+        dataset = dataset.name
+    else:
+        check_name(dataset)
+    return _preset_of(dataset, model, name, split_kind)
+
+
+def _preset_of(dataset: str, model: Model, name: str, split_kind: str) -> Preset:
+    full, ablation, _ = name.partition("-no-")
+    if ablation and full in MODELS:
+        whole = _preset_of(dataset, MODELS[full], full, split_kind)
+        own = restrict(whole.hparams, model.reads)
+        return Preset(own, f"as {full}: {whole.source}")
     split_kind = "stratified" if split_kind == "authors" else split_kind
-    tuned = _rows("tuned", dataset, model)
+    tuned = _rows("tuned", dataset, name)
     for row in tuned:
         if row["split_kind"] == split_kind:
             return _preset(row, "tuned by dsf-jax")
-    found = published(dataset, model)
+    found = published(dataset, name)
     if found is not None:
         return found
     for row in tuned:
         return _preset(row, f"tuned by dsf-jax for {row['split_kind']} splits")
     return Preset(default_settings(model), "defaults of the library")
+
+
+def choose_settings(
+    dataset: Dataset,
+    model: Model,
+    settings: Settings | None,
+    *,
+    split_kind: str = "stratified",
+) -> HyperParams:
+    """Settings as given; a dictionary changes those that ship or suit.
+
+    Raises:
+      ValueError: if a value breaks its rule or is not read by the model.
+
+    Example:
+      >>> from dsf_jax import regions
+      >>> choose_settings(regions(60), MODELS["gpr"], {"gamma_init": "ones"}).gamma_init
+      4
+    """
+    if isinstance(settings, HyperParams):
+        check_settings(settings, reads=model.reads)
+        return settings
+    changes = dict(settings or {})
+    for field in changes:
+        if field not in model.reads:
+            raise ValueError(
+                f"settings must be fields that the model reads, got {field!r}; it "
+                f"reads {list_fields(model.reads)}."
+            )
+    base = preset(dataset, model, split_kind).hparams
+    hparams = base._replace(**changes)
+    check_settings(hparams, reads=model.reads)
+    return hparams
 
 
 def published(dataset: str, model: str) -> Preset | None:
@@ -82,10 +143,12 @@ def _rows(file: str, dataset: str, model: str) -> list[dict[str, Any]]:
 
 
 def _preset(row: Mapping[str, Any], origin: str) -> Preset:
-    return Preset(settings_from_json(row["settings"]), f"{origin}: {row['source']}")
+    reads = find_model(row["model"]).reads  # a row may hold settings of others, too
+    hparams = restrict(settings_from_json(row["settings"]), reads)
+    return Preset(hparams, f"{origin}: {row['source']}")
 
 
-def default_settings(model: str) -> HyperParams:
+def default_settings(model: str | Model) -> HyperParams:
     """Settings that suit a model on an unknown graph.
 
     For the spectral models and DSF they are near to what searches find on small graphs:
@@ -93,107 +156,26 @@ def default_settings(model: str) -> HyperParams:
     are usual for the baselines.
 
     Example:
-      >>> GAMMA_INITS[default_settings("dsf-bern-r").gamma_init]
-      'ones'
+      >>> default_settings("dsf-gpr-r").lr
+      0.05
     """
-    if isinstance(MODELS.get(model), BaselineConfig):
+    model = find_model(model)
+    if not isinstance(model, Diverse) or not model.reads >= {"lr_gamma"}:
         return HyperParams()
-    is_monomial = not any(base in model for base in ("bern", "jacobi"))
-    return HyperParams(
+    suited = HyperParams(
         lr=0.05,
         lr_gamma=0.05,
         lr_pos=0.05,
         decay=1e-4,
         decay_pos=1e-4,
         dropout_z=0.2,
-        gamma_init=GAMMA_INITS.index("ppr" if is_monomial else "ones"),
+        gamma_init=model.backbone.gamma_start,
+        # the one order that is 1
+        alpha=0.0 if model.backbone.gamma_start == "one-hot" else 0.1,
     )
-
-
-def settings_to_json(hparams: HyperParams) -> dict[str, Any]:
-    """Settings with names in the place of indices.
-
-    Example:
-      >>> settings_to_json(HyperParams())["pos_kind"]
-      'rw'
-    """
-    return {
-        field: _NAMES[field][int(value)] if field in _NAMES else _plain(value)
-        for field, value in hparams._asdict().items()
-    }
-
-
-def settings_from_json(settings: Mapping[str, Any]) -> HyperParams:
-    """Settings from their JSON form; what is not named keeps its default.
-
-    Example:
-      >>> settings_from_json({"lr": 0.1, "gamma_init": "nppr"}).gamma_init
-      1
-    """
-    values = {
-        field: _NAMES[field].index(value) if field in _NAMES else value
-        for field, value in settings.items()
-    }
-    return HyperParams(**values)
-
-
-def parse_setting(text: str) -> tuple[str, Any]:
-    """Field and value of a setting written as `field=value`.
-
-    Raises:
-      ValueError: if the field is not known or the value does not suit it.
-
-    Example:
-      >>> parse_setting("eta1=0.5"), parse_setting("pos_kind=lap")
-      (('eta1', 0.5), ('pos_kind', 0))
-    """
-    field, equals, value = text.partition("=")
-    if not equals or field not in HyperParams._fields:
-        raise ValueError(
-            f"--set must be field=value with one of the fields "
-            f"{', '.join(HyperParams._fields)}, got {text!r}."
-        )
-    if field in _NAMES:
-        if value not in _NAMES[field]:
-            raise ValueError(
-                f"{field} must be one of {', '.join(_NAMES[field])}, got {value!r}."
-            )
-        return field, _NAMES[field].index(value)
-    default = HyperParams._field_defaults[field]
-    if isinstance(default, bool):
-        if value not in ("true", "false"):
-            raise ValueError(f"{field} must be true or false, got {value!r}.")
-        return field, value == "true"
-    return field, _parse_number(field, value, is_whole=isinstance(default, int))
-
-
-def _parse_number(field: str, value: str, *, is_whole: bool) -> int | float:
-    try:
-        number = int(value) if is_whole else float(value)
-    except ValueError:
-        kind = "a whole number" if is_whole else "a number"
-        raise ValueError(f"{field} must be {kind}, got {value!r}.") from None
-    rules = {
-        **dict.fromkeys(_SHARES, ("in [0, 1)", 0 <= number < 1)),
-        **dict.fromkeys(_STRENGTHS, ("in [0, 1]", 0 <= number <= 1)),
-        "f_p": ("between 1 and 32", 1 <= number <= 32),
-        "depth": ("between 1 and 8", 1 <= number <= 8),
-        "degree": ("between 0 and 3", 0 <= number <= 3),
-        "mu": ("above 0 and at most 1", 0 < number <= 1),
-        "a": ("above -1.5", number > -1.5),
-        "b": ("above -1.5", number > -1.5),
-        "rho_scale": ("above 0", number > 0),
-    }
-    rule, is_met = rules.get(field, ("at least 0", number >= 0))
-    if not is_met:
-        raise ValueError(f"{field} must be {rule}, got {value}.")
-    return number
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
+    return restrict(suited, model.reads)
 
 
 def _read(name: str) -> list[dict[str, Any]]:
     file = resources.files("dsf_jax.experiments").joinpath(f"{name}.jsonl")
-    return [json.loads(line) for line in file.read_text().splitlines()]
+    return read_lines(file)

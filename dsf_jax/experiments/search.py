@@ -5,9 +5,9 @@ jobs (trial x split) share the lanes; a trial is told as soon as its last job ha
 so a study that is killed resumes from its storage with every finished trial.
 """
 
+import dataclasses
 import itertools
 import math
-import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,16 +17,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optuna
-from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
 from dsf_jax.data.dataset import Dataset
 from dsf_jax.data.splits import has_seeds, make_splits
 from dsf_jax.engine.grid import Progress, run_grid
-from dsf_jax.experiments.evaluation import data_digest, environment, prepare, protocol
-from dsf_jax.experiments.presets import preset, settings_from_json, settings_to_json
+from dsf_jax.experiments.evaluation import (
+    data_digest,
+    environment,
+    made_with,
+    prepare,
+    protocol,
+)
+from dsf_jax.experiments.presets import preset
 from dsf_jax.experiments.spaces import Space, complete, space_of
-from dsf_jax.models.settings import MODELS, HyperParams
+from dsf_jax.experiments.study import open_study
+from dsf_jax.models.model import Model
+from dsf_jax.models.settings import (
+    HyperParams,
+    check_settings,
+    settings_from_json,
+    settings_to_json,
+)
+from dsf_jax.models.zoo import find_model, name_of
 from dsf_jax.train import Jobs, TrainData
 
 BATCH = 10  # trials that are asked for together
@@ -37,12 +49,7 @@ PAD_JOBS = 100  # the same program for batches, finalists and 10 splits x 10 see
 
 
 class TuneProgress(NamedTuple):
-    """What is known of a study on its way.
-
-    Example:
-      >>> TuneProgress._fields[:4]
-      ('num_done', 'num_trials', 'finals_done', 'num_finals')
-    """
+    """What is known of a study on its way."""
 
     num_done: int  # finished trials
     num_trials: int
@@ -65,7 +72,7 @@ class TuneProgress(NamedTuple):
 
 def tune(
     dataset: Dataset,
-    model: str,
+    model: str | Model,
     *,
     num_trials: int,
     storage: Path,
@@ -78,7 +85,9 @@ def tune(
     lanes: int | None = None,
     base: HyperParams | None = None,
     space: Space | None = None,
+    mixed: bool = False,
     on_progress: Callable[[TuneProgress], None] | None = None,
+    on_positions: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
     """Search the space of a model for the best mean validation score.
 
@@ -91,9 +100,10 @@ def tune(
 
     Args:
       dataset: from `load_dataset` or `make_dataset`.
-      model: a name in `SPACES`, or an ablation of one.
+      model: a name in `MODELS`, or a model of your own.
       num_trials: finished trials to reach; those in the storage count.
-      storage: journal file of the study; a file that exists is resumed.
+      storage: journal file of the study; a file that exists is resumed. One process
+        at a time may have it.
       num_splits: splits per trial.
       num_finalists: trials that run again, if not the best fifth; with 0 the best
         trial is chosen as it is.
@@ -101,19 +111,25 @@ def tune(
       seed: of the first split, the runs and the sampler.
       epochs: most updates of a run.
       patience: epochs without a better validation score before a run ends.
-      lanes: runs side by side; chosen by `choose_lanes` if not given.
+      lanes: runs side by side; if not given, those of the study, or chosen by
+        `choose_lanes`.
       base: values of what is not searched, and of the first trial; by default those
         that `evaluate` would use.
       space: what is searched; by default `space_of(model)`.
+      mixed: go on with a study of another precision, version, number of devices or
+        lanes.
       on_progress: called about once a second.
+      on_positions: as in `prepare`.
 
     Returns:
       The best settings with what they were chosen by: `dataset, model, settings, val,
       finals` (of the finalists)`, final_splits, trials, vals` (of every trial)`,
-      num_splits, split_kind, seed, epochs, patience, data_digest` and the versions.
+      num_splits, split_kind, seed, epochs, patience, data_digest, lanes` and the
+      versions.
 
     Raises:
-      ValueError: if the storage is of another study.
+      ValueError: if the storage is of another study, made with something else, or open
+        in another process; if every trial diverged.
 
     Example:
       >>> import tempfile
@@ -123,9 +139,13 @@ def tune(
       >>> tune(regions(60), "gpr", storage=file, **few)["trials"]
       1
     """
+    model, name = find_model(model), name_of(model)
+    if base is None:
+        base = preset(dataset, model, split_kind).hparams
+    check_settings(base, reads=model.reads)
     what = {
         "dataset": dataset.name,
-        "model": model,
+        "model": name,
         "num_splits": num_splits,
         "split_kind": split_kind,
         "seed": seed,
@@ -133,45 +153,62 @@ def tune(
         "patience": patience,
         "data_digest": data_digest(dataset),
     }
-    study = _open_study(storage, what)
+    space = space_of(model) if space is None else space
     if num_finalists is None:
         num_finalists = max(FEWEST_FINALISTS, num_trials // TRIALS_PER_FINALIST)
     num_masks = max(num_splits, 10) if has_seeds(split_kind) else num_splits
     splits = make_splits(dataset, kind=split_kind, num_splits=num_masks, seed=seed)
-    data = prepare(dataset, splits, model=model)
+    data = prepare(dataset, splits, model=model, on_positions=on_positions)
     train_config = protocol(
         dataset, data, model=model, epochs=epochs, patience=patience, lanes=lanes
     )
-    search = _Search(
-        study=study,
-        base=preset(dataset.name, model, split_kind).hparams if base is None else base,
-        space=space_of(model) if space is None else space,
-        data=data,
-        configs={"config": MODELS[model], "train_config": train_config},
-        key=jax.random.key(seed),
-        num_splits=num_splits,
-        num_trials=num_trials,
-        num_finals=min(num_finalists, num_trials),
-    )
+    own = made_with() | ({} if lanes is None else {"lanes": lanes})
+    chosen = {"lanes": train_config.lanes} if lanes is None else {}
+    searched = {"base": settings_to_json(base), "space": space}
+    opened = open_study(storage, what | searched, own, chosen=chosen, mixed=mixed)
+    with opened as (study, found_with):
+        train_config = dataclasses.replace(train_config, lanes=found_with["lanes"])
+        search = _Search(
+            study=study,
+            base=base,
+            space=space,
+            data=data,
+            configs={"model": model, "train_config": train_config},
+            key=jax.random.key(seed),
+            num_splits=num_splits,
+            num_trials=num_trials,
+            num_finals=min(num_finalists, num_trials),
+        )
+        found = _find_best(search, min(num_masks, FINAL_SPLITS), on_progress)
+    return what | found | {"lanes": train_config.lanes} | environment()
+
+
+def _find_best(
+    search: "_Search",
+    final_splits: int,
+    on_progress: Callable[[TuneProgress], None] | None,
+) -> dict[str, Any]:
+    """Run what is missing of the trials and of the finals; the best of them."""
+    study = search.study
     _enqueue_first(search)
-    while (num_left := num_trials - len(_done(study))) > 0:
+    while (num_left := search.num_trials - len(_done(study))) > 0:
         trials = [study.ask() for _ in range(min(BATCH, num_left))]
         _run_batch(search, trials, on_progress)
-    more_splits = min(num_masks, FINAL_SPLITS)
-    finals = _run_finals(search._replace(num_splits=more_splits), on_progress)
+    if not any(map(_is_finite, _done(study))):
+        raise ValueError(
+            f"all {len(_done(study))} trials diverged (a loss or an output that is no "
+            "finite number), so no settings were found; very large features do this: "
+            "scale them, or search smaller learning rates."
+        )
+    finals = _run_finals(search._replace(num_splits=final_splits), on_progress)
     best = study.best_trial
     first = {"settings": best.user_attrs["settings"], "val": best.value}
-    return (
-        what
-        | max(finals, key=lambda final: final["val"], default=first)
-        | {
-            "finals": [round(final["val"], 3) for final in finals],
-            "final_splits": more_splits,
-            "trials": len(_done(study)),
-            "vals": [round(v, 3) for t in study.trials if (v := t.value) is not None],
-            **environment(),
-        }
-    )
+    return max(finals, key=lambda final: final["val"], default=first) | {
+        "finals": [round(final["val"], 3) for final in finals],
+        "final_splits": final_splits,
+        "trials": len(_done(study)),
+        "vals": [round(v, 3) for t in study.trials if (v := t.value) is not None],
+    }
 
 
 class _Search(NamedTuple):
@@ -186,44 +223,11 @@ class _Search(NamedTuple):
     num_finals: int
 
 
-def _open_study(storage: Path, what: dict[str, Any]) -> optuna.Study:
-    """The study of a file, new or resumed; a file of another study is refused."""
-    storage.parent.mkdir(parents=True, exist_ok=True)
-    lock = JournalFileOpenLock(str(storage))
-    with warnings.catch_warnings():
-        # batches need the constant liar; both options have been experimental for years
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        sampler = optuna.samplers.TPESampler(
-            seed=what["seed"],
-            multivariate=True,
-            constant_liar=True,
-            n_startup_trials=20,
-        )
-        study = optuna.create_study(
-            study_name="dsf-jax",
-            storage=JournalStorage(JournalFileBackend(str(storage), lock_obj=lock)),
-            sampler=sampler,
-            direction="maximize",
-            load_if_exists=True,
-        )
-    known = study.user_attrs
-    for name, value in what.items():
-        if known and known.get(name) != value:
-            raise ValueError(
-                f"storage must be of the same study, got {str(storage)!r} with {name} "
-                f"= {known.get(name)!r} instead of {value!r}; name another file."
-            )
-        study.set_user_attr(name, value)
-    if study.trials:  # a resumed study must not draw its first trials again
-        sampler.reseed_rng()
-    return study
-
-
 def _enqueue_first(search: _Search) -> None:
     """Known settings first, few points one by one; again what a kill interrupted."""
     study, state = search.study, optuna.trial.TrialState
-    if not study.trials:
-        study.enqueue_trial(_within(search.space, search.base))
+    if all(trial.state == state.WAITING for trial in study.trials):
+        study.enqueue_trial(_within(search.space, search.base), skip_if_exists=True)
         for point in _few_points(search.space, search.num_trials):
             study.enqueue_trial(point, skip_if_exists=True)
     for trial in study.get_trials(states=(state.RUNNING,)):
@@ -292,7 +296,12 @@ def _run_batch(
     for trial, chosen in zip(trials, settings, strict=True):
         trial.set_user_attr("settings", chosen)
     jobs = _jobs(search, [trial.number for trial in trials], settings)
-    _run(search, jobs, lambda i, val: search.study.tell(trials[i], val), on_progress)
+
+    def tell(i: int, val: float, is_finite: bool) -> None:
+        trials[i].set_user_attr("is_finite", is_finite)
+        search.study.tell(trials[i], val)
+
+    _run(search, jobs, tell, on_progress)
 
 
 def _run_finals(
@@ -325,25 +334,30 @@ def _final(trial: optuna.trial.FrozenTrial) -> str:
     return f"final of {trial.number}"
 
 
-def _keep(study: optuna.Study, names: list[str], i: int, val: float) -> None:
+def _keep(study: optuna.Study, names: list[str], i: int, val: float, _: bool) -> None:
     study.set_user_attr(names[i], val)
 
 
 def _run(
     search: _Search,
     jobs: Jobs,
-    tell: Callable[[int, float], object],
+    tell: Callable[[int, float, bool], object],
     on_progress: Callable[[TuneProgress], None] | None,
 ) -> None:
-    """Run settings x splits, and tell the mean score of each when its last job ends."""
+    """Run settings x splits, and tell the mean score of each when its last job ends.
+
+    A run that diverged scores 0; what is told says whether any run did not.
+    """
     scores = np.full((len(jobs.split) // search.num_splits, search.num_splits), np.nan)
+    is_finite = np.zeros(scores.shape, bool)
 
     def report(progress: Progress) -> None:
         results = progress.results
         scores.flat[progress.finished] = np.where(results.is_finite, results.val, 0.0)
+        is_finite.flat[progress.finished] = results.is_finite
         for i in np.unique(progress.finished // search.num_splits):
             if not np.isnan(scores[i]).any():
-                tell(int(i), 100 * float(scores[i].mean()))
+                tell(int(i), 100 * float(scores[i].mean()), bool(is_finite[i].any()))
         if on_progress is not None:
             on_progress(_progress(search, progress))
 
@@ -393,3 +407,8 @@ def _progress(search: _Search, grid: Progress) -> TuneProgress:
 def _done(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
     complete_only = (optuna.trial.TrialState.COMPLETE,)
     return study.get_trials(deepcopy=False, states=complete_only)
+
+
+def _is_finite(trial: optuna.trial.FrozenTrial) -> bool:
+    """Whether any run of the trial was finite; older studies have the score alone."""
+    return trial.user_attrs.get("is_finite", (trial.value or 0.0) > 0)

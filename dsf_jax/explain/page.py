@@ -6,7 +6,8 @@ with `pip install dsf-jax[explain]` and is imported when called.
 
 import html
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -14,7 +15,9 @@ import numpy as np
 from jaxtyping import Float
 
 from dsf_jax.explain.layout import list_edges, sample_edges
-from dsf_jax.explain.reading import Filters
+from dsf_jax.explain.palette import group_colours, hexadecimal
+from dsf_jax.explain.reading import Filters, Representatives
+from dsf_jax.explain.summary import NodeQuantity, Quantity
 from dsf_jax.graph.graph import Graph
 
 MAX_DRAWN = 40_000  # edges; the neighbours of a node are always all of them
@@ -24,29 +27,39 @@ def make_page(
     graph: Graph,
     filters: Filters,
     basis_values: Float[np.ndarray, "K1 G"],
+    groups: Representatives,
+    curves: Float[np.ndarray, "R G"],
     *,
     points: Float[np.ndarray, "N 2"],
-    rgb: Float[np.ndarray, "N 3"],
-    statistics: Mapping[str, np.ndarray],
+    similar: Float[np.ndarray, "N 3"],
+    of_node: Sequence[NodeQuantity],
+    of_model: Sequence[Quantity],
+    of_graph: Sequence[Quantity],
     title: str,
-    summary: str = "",
+    notice: str = "",
     node: int = 0,
 ) -> str:
     """The page as text.
 
-    It shows the graph; the filter of the node under the mouse, clicked, searched or
-    stepped to against the shared one; its statistics; and the nodes coloured by weights
-    or by θ_{k,i} of the order on the slider.
+    It shows the graph, its nodes in the colours of their groups; the curves of the
+    groups in the same colours, each leading to its nodes; the filter of the node under
+    the mouse, clicked, searched or stepped to; and what is known of that node, of the
+    model and of the graph, all explained on hover and focus. Nodes may be coloured by
+    similar weights or by θ_{k,i} of the order on the slider instead.
 
     Args:
       graph: the graph.
       filters: of the model.
       basis_values: P_k on the grid `filters.lam`.
+      groups: from `representatives`.
+      curves: response of each centre.
       points: where the nodes are, from `place_nodes`.
-      rgb: their colours, from `colours`.
-      statistics: values of every node by name.
+      similar: colours of the nodes by similar weights, from `colours`.
+      of_node: quantities of every node.
+      of_model: quantities of the model.
+      of_graph: quantities of the graph.
       title: heading of the page.
-      summary: a line below it.
+      notice: a line below it.
       node: the node that is shown first.
 
     Returns:
@@ -63,17 +76,22 @@ def make_page(
       ...     edge,
       ...     filters,
       ...     np.ones((1, 3)),
+      ...     Representatives(np.zeros(2, int), one[:, :1], np.asarray([2])),
+      ...     curve[None],
       ...     points=np.eye(2),
-      ...     rgb=np.ones((2, 3)),
-      ...     statistics={"degree": np.ones(2)},
+      ...     similar=np.ones((2, 3)),
+      ...     of_node=[NodeQuantity("degree", np.ones(2), "Number of neighbours.")],
+      ...     of_model=[],
+      ...     of_graph=[],
       ...     title="An edge",
       ... )
       >>> "<title>An edge</title>" in page, "https://cdn" in page[:5000]
       (True, False)
     """
     check_node(node, graph.num_nodes)
+    rgb = group_colours(len(groups.sizes), spread=filters.spread)
     data = {
-        "summary": summary,
+        "notice": notice,
         "node": node,
         "x": _numbers(points[:, 0]),
         "y": _numbers(points[:, 1]),
@@ -81,15 +99,24 @@ def make_page(
         "drawn": None
         if graph.num_edges <= MAX_DRAWN
         else sample_edges(graph, MAX_DRAWN).tolist(),
-        "rgb": [_hexadecimal(colour) for colour in rgb],
+        "groups": {
+            "of": groups.cluster.tolist(),
+            "sizes": groups.sizes.tolist(),
+            "colours": [hexadecimal(colour) for colour in rgb],
+            "curves": [_numbers(curve) for curve in curves],
+        },
+        "similar": [hexadecimal(colour) for colour in similar],
         "theta": [_numbers(row) for row in filters.theta],
         "beta": [_numbers(row) for row in filters.beta],
         "lam": _numbers(filters.lam),
         "basis": [_numbers(row) for row in basis_values],
         "shared": _numbers(filters.shared),
-        "statistics": {
-            name: _numbers(row, digits=3) for name, row in statistics.items()
-        },
+        "ofNode": [
+            found._asdict() | {"values": _numbers(found.values, digits=3)}
+            for found in of_node
+        ],
+        "ofModel": [found._asdict() for found in of_model],
+        "ofGraph": [found._asdict() for found in of_graph],
     }
     return _fill(title, data)
 
@@ -116,13 +143,13 @@ def _fill(title: str, data: Mapping[str, Any]) -> str:
     template = (
         resources.files("dsf_jax.explain").joinpath("page.html").read_text("utf-8")
     )
-    for name, value in {
+    values = {
         "__TITLE__": html.escape(title),
         "__DATA__": text.replace("<", "\\u003c"),  # no text can close the script
         "__PLOTLY__": get_plotlyjs(),
-    }.items():
-        template = template.replace(name, value)
-    return template
+    }
+    # in one pass: what is filled in may contain such names, too
+    return re.sub("|".join(values), lambda match: values[match[0]], template)
 
 
 def _numbers(row: np.ndarray, digits: int = 5) -> list[float | int | None]:
@@ -132,7 +159,3 @@ def _numbers(row: np.ndarray, digits: int = 5) -> list[float | int | None]:
     return [
         float(f"{value:.{digits}g}") if np.isfinite(value) else None for value in row
     ]
-
-
-def _hexadecimal(colour: Float[np.ndarray, " 3"]) -> str:
-    return "#" + bytes(np.rint(255 * colour).astype(np.uint8)).hex()

@@ -1,9 +1,10 @@
 """The paper's figures: filter curves, maps of the weights, histograms.
 
 Every function draws on the axes it is given and returns nothing; `save_figure` writes
-PNG and SVG. This is the only module that imports matplotlib.
+PNG, SVG and PDF. This is the only module that imports matplotlib.
 """
 
+import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,20 +17,26 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from dsf_jax.explain.layout import sample_edges
+from dsf_jax.explain.palette import PALETTE, group_colours
 from dsf_jax.explain.reading import Filters, Representatives
 from dsf_jax.graph.graph import Graph
+from dsf_jax.storage import write_whole
 
-FORMATS = ("png", "svg")
-# Okabe and Ito: told apart by colour-blind readers, too
-PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999")
+FORMATS = ("png", "svg", "pdf")
 _MAX_EDGES = 40_000  # more are a grey disc; a sample looks the same
+_MAX_VECTORS = 10_000  # more lines or nodes are dots in SVG and PDF: readers stall
+_LEGEND_COLUMNS = 3  # of a map
 _STYLE: Any = {
     "axes.spines.right": False,
     "axes.spines.top": False,
     "font.size": 9,
+    "legend.fontsize": "small",
     "legend.frameon": False,
+    "pdf.fonttype": 42,  # publishers refuse the default, Type 3
     "svg.hashsalt": "dsf_jax",  # equal figures are equal files
 }
+# without the time of writing, which is under another name in each format
+_STAMPS: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
 def save_figure(
@@ -37,15 +44,15 @@ def save_figure(
     draw: Callable[[Axes], None],
     *,
     size: tuple[float, float] = (4.5, 3.2),
-    dpi: int = 120,
+    dpi: int = 300,
 ) -> list[Path]:
-    """Draw a figure and write it as PNG and SVG.
+    """Draw a figure and write it as PNG, SVG and PDF.
 
     Args:
       stem: path of the files without their suffix.
       draw: draws on the axes.
       size: width and height in inches.
-      dpi: dots per inch of the PNG and of what is not vectors in the SVG.
+      dpi: dots per inch of the PNG and of what is not vectors in SVG and PDF.
 
     Returns:
       The files.
@@ -55,16 +62,17 @@ def save_figure(
       >>> with tempfile.TemporaryDirectory() as folder:
       ...     files = save_figure(f"{folder}/line", lambda ax: ax.plot([1, 2]))
       >>> [file.name for file in files]
-      ['line.png', 'line.svg']
+      ['line.png', 'line.svg', 'line.pdf']
     """
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.add_subplot())
-        paths = [Path(f"{stem}.{suffix}") for suffix in FORMATS]
-        for path in paths:
-            stamp = {"Date": None} if path.suffix == ".svg" else None
-            figure.savefig(path, dpi=dpi, metadata=stamp)
-    return paths
+        paths = {suffix: Path(f"{stem}.{suffix}") for suffix in FORMATS}
+        for suffix, path in paths.items():
+            content, stamp = io.BytesIO(), _STAMPS.get(suffix)
+            figure.savefig(content, format=suffix, dpi=dpi, metadata=stamp)
+            write_whole(path, content.getvalue())
+    return list(paths.values())
 
 
 def draw_curves(
@@ -74,6 +82,8 @@ def draw_curves(
     curves: Float[np.ndarray, "R G"],
 ) -> None:
     """Filters of the representatives on the range of all nodes (Fig. 1a-c, 4).
+
+    A group has the colour that its nodes have in `draw_map`.
 
     Args:
       ax: where to draw.
@@ -91,14 +101,15 @@ def draw_curves(
       2
     """
     low, high = np.quantile(filters.curves, [0.05, 0.95], axis=0)
-    ax.fill_between(filters.lam, low, high, color="0.88", lw=0, label="5-95 % of nodes")
-    for i, (curve, size) in enumerate(zip(curves, groups.sizes, strict=True)):
-        colour = PALETTE[i % len(PALETTE)]
-        label = f"{size} node{'s' if size > 1 else ''}"
+    ax.fill_between(
+        filters.lam, low, high, color="0.88", lw=0, label="5 to 95 % of nodes"
+    )
+    rgb = group_colours(len(groups.sizes), spread=filters.spread)
+    for curve, colour, label in zip(curves, rgb, _labels(groups), strict=True):
         ax.plot(filters.lam, curve, color=colour, label=label)
-    ax.plot(filters.lam, filters.shared, "k--", lw=1, label="mean")
-    ax.set(xlabel="λ", ylabel="$g_i(λ)$", xlim=(0, 2))
-    ax.legend(fontsize="small")
+    ax.plot(filters.lam, filters.shared, "k--", lw=1, label="mean of all nodes")
+    ax.set(xlabel="frequency λ", ylabel="response $g_i(λ)$", xlim=(0, 2))
+    ax.legend()
 
 
 def draw_responses(
@@ -121,45 +132,99 @@ def draw_responses(
       >>> ax.lines[0].get_ydata().tolist()
       [1.0, 0.25]
     """
-    for colour, (name, curve) in zip(PALETTE, curves.items(), strict=False):
+    rgb = group_colours(len(curves))
+    for colour, (name, curve) in zip(rgb, curves.items(), strict=True):
         farthest = curve[np.argmax(np.abs(curve))]
         ax.plot(lam, curve / farthest, color=colour, label=name)
     ax.axhline(0, color="0.7", lw=0.8, zorder=0)
-    ax.set(xlabel="λ", ylabel="$g(λ)$, relative", xlim=(0, 2))
-    ax.legend(fontsize="small")
+    ax.set(xlabel="frequency λ", ylabel="response $g(λ)$, relative", xlim=(0, 2))
+    ax.legend()
 
 
 def draw_map(
     ax: Axes,
     graph: Graph,
     points: Float[np.ndarray, "N 2"],
-    rgb: Float[np.ndarray, "N 3"],
+    groups: Representatives,
+    *,
+    spread: float,
 ) -> None:
-    """The graph, its nodes in the colours of their weights (Fig. 1d, 5, 7).
+    """The graph, its nodes in the colours of their filters (Fig. 1d, 5, 7).
+
+    A node has the colour of the curve of its group in `draw_curves`. The legend belongs
+    to the figure, which should have the layout "constrained".
 
     Args:
       ax: where to draw.
       graph: the graph.
       points: where the nodes are, from `place_nodes`.
-      rgb: from `colours`.
+      groups: from `representatives`.
+      spread: of the filters, `Filters.spread`.
 
     Example:
       >>> edge, ax = Graph.from_edges([(0, 1)], num_nodes=2), Figure().add_subplot()
-      >>> draw_map(ax, edge, np.eye(2), np.ones((2, 3)))
-      >>> len(ax.collections)
-      2
+      >>> groups = Representatives(np.zeros(2, int), np.ones((1, 1)), np.asarray([2]))
+      >>> draw_map(ax, edge, np.eye(2), groups, spread=0.5)
+      >>> ax.figure.legends[0].texts[0].get_text()
+      'all 2 nodes'
     """
     pairs = sample_edges(graph, _MAX_EDGES)
     width = float(np.clip(200 / max(len(pairs), 1), 0.05, 0.8))
     lines = LineCollection(
-        points[pairs].tolist(), colors="0.6", linewidths=width, rasterized=True
+        points[pairs].tolist(),
+        colors="0.7",
+        linewidths=width,
+        rasterized=len(pairs) > _MAX_VECTORS,
     )
     ax.add_collection(lines)
     area = float(np.clip(12_000 / graph.num_nodes, 3, 28))
+    rgb = group_colours(len(groups.sizes), spread=spread)
     x, y = points.T
-    ax.scatter(x, y, s=area, c=rgb, lw=0, zorder=2, rasterized=True)
+    ax.scatter(
+        x,
+        y,
+        s=area,
+        c=rgb[groups.cluster],
+        lw=0,
+        zorder=2,
+        rasterized=graph.num_nodes > _MAX_VECTORS,
+    )
+    for colour, label in zip(rgb, _labels(groups), strict=True):
+        ax.scatter([], [], s=28, color=colour, lw=0, label=label)
     ax.set(aspect="equal")
     ax.axis("off")
+    # nodes may be anywhere in the map: the legend is below it
+    ax.figure.legend(
+        loc="outside lower center",
+        ncols=_LEGEND_COLUMNS,
+        fontsize="small",
+        handletextpad=0.1,
+        columnspacing=1.0,
+    )
+
+
+def map_size(
+    points: Float[np.ndarray, "N 2"], groups: Representatives
+) -> tuple[float, float]:
+    """Width and height of a map in inches that leave little empty space.
+
+    Example:
+      >>> groups = Representatives(np.zeros(2, int), np.ones((1, 1)), np.asarray([2]))
+      >>> [round(side, 2) for side in map_size(np.eye(2), groups)]
+      [4.5, 4.85]
+    """
+    width, height = np.maximum(np.ptp(points, axis=0), 1e-9)
+    rows = -(-len(groups.sizes) // _LEGEND_COLUMNS)
+    return 4.5, 4.5 * float(np.clip(height / width, 0.5, 1.3)) + 0.15 + 0.2 * rows
+
+
+def _labels(groups: Representatives) -> list[str]:
+    if len(groups.sizes) == 1:
+        return [f"all {groups.sizes[0]:,} nodes"]
+    return [
+        f"group {i}: {size:,} node{'s' if size > 1 else ''}"
+        for i, size in enumerate(groups.sizes)
+    ]
 
 
 def draw_homophily(
@@ -173,10 +238,13 @@ def draw_homophily(
       >>> ax.get_ylabel()
       'nodes'
     """
-    ax.hist(local[np.isfinite(local)], bins=30, range=(0, 1), color=PALETTE[0])
+    known = local[np.isfinite(local)]
+    label = f"{len(known):,} nodes"
+    ax.hist(known, bins=30, range=(0, 1), color=PALETTE[0], label=label)
     ax.axvline(overall, color="k", ls="--", lw=1, label=f"whole graph: {overall:.2f}")
     ax.set(xlabel=f"local label homophily, {hops} hops", ylabel="nodes", xlim=(0, 1))
-    ax.legend(fontsize="small")
+    # bars may be anywhere: the legend is above them
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 
 
 def draw_frequencies(
@@ -200,11 +268,13 @@ def draw_frequencies(
     """
     most = max(1e-9, *(float(np.quantile(row, 0.99)) for row in ratios.values()))
     bins = np.linspace(0, most, 41).tolist()
-    for colour, (name, row) in zip(PALETTE, ratios.items(), strict=False):
+    rgb = group_colours(len(ratios))
+    for colour, (name, row) in zip(rgb, ratios.items(), strict=True):
         ax.hist(row, bins, histtype="step", lw=1.3, color=colour, label=name)
-    ax.set(xlabel=f"$λ_{{n,i}} / λ_n$, {hops} hops", ylabel="nodes", yscale="log")
-    ax.set_xlim(0, most)
-    ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    label = f"local over global frequency, $λ_{{n,i}} / λ_n$, {hops} hops"
+    ax.set(xlabel=label, ylabel="nodes", yscale="log", xlim=(0, most))
+    ax.locator_params(axis="x", nbins=6)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
 
 def draw_weights(ax: Axes, filters: Filters) -> None:
@@ -227,9 +297,10 @@ def draw_weights(ax: Axes, filters: Filters) -> None:
         fmt="o",
         ms=4,
         color=PALETTE[0],
-        label="θ of the nodes: median, 5-95 %",
+        label="θ of the nodes: median, 5 to 95 %",
     )
-    ax.plot(orders + 0.1, filters.gamma, "s", ms=4, color=PALETTE[1], label="γ")
+    label = "γ, shared by the nodes"
+    ax.plot(orders + 0.1, filters.gamma, "s", ms=4, color=PALETTE[1], label=label)
     ax.axhline(0, color="0.7", lw=0.8, zorder=0)
-    ax.set(xlabel="order k", xticks=orders)
-    ax.legend(fontsize="small")
+    ax.set(xlabel="order k", ylabel="weight of the order", xticks=orders)
+    ax.legend()

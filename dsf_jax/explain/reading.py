@@ -9,44 +9,21 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse.csgraph
-import scipy.stats
 from jaxtyping import Float, Int
 
+from dsf_jax.experiments.fitting import Fitted
 from dsf_jax.filters import response
 from dsf_jax.graph.graph import Graph
-from dsf_jax.models.dsf import local_weights
-from dsf_jax.models.params import Inputs, Params
-from dsf_jax.models.settings import HyperParams, ModelConfig
+from dsf_jax.models.diversity import curve_spread
+from dsf_jax.models.layers import Inputs
+from dsf_jax.models.settings import HyperParams
+from dsf_jax.models.spectral import Diverse, Params
 
 METHODS = ("tsne", "pca")
-FULL_COLOUR = 0.1  # spread of the filters from which on maps have full colours
-
-# An embedding becomes a colour in the plane of equal lightness of OKLab.
-_LIGHTNESS, _CHROMA = 0.72, 0.15
-_TO_LMS = np.asarray(
-    [
-        [1.0, 0.3963377774, 0.2158037573],
-        [1.0, -0.1055613458, -0.0638541728],
-        [1.0, -0.0894841775, -1.2914855480],
-    ]
-)
-_TO_RGB = np.asarray(
-    [
-        [4.0767416621, -3.3077115913, 0.2309699292],
-        [-1.2684380046, 2.6097574011, -0.3413193965],
-        [-0.0041960863, -0.7034186147, 1.7076147010],
-    ]
-)
 
 
 class Filters(NamedTuple):
-    """Filters of a trained model, on the host in float64.
-
-    Example:
-      >>> Filters._fields
-      ('gamma', 'theta', 'beta', 'lam', 'curves', 'shared')
-    """
+    """Filters of a trained model, on the host in float64."""
 
     gamma: Float[np.ndarray, " K1"]  # global weights; of the first channel if several
     theta: Float[np.ndarray, "K1 N"]  # local weights
@@ -55,14 +32,14 @@ class Filters(NamedTuple):
     curves: Float[np.ndarray, "N G"]  # g_i(λ)
     shared: Float[np.ndarray, " G"]  # their mean, the filter of the mean weights
 
+    @property
+    def spread(self) -> float:
+        """How much the curves differ between nodes, relative to the shared one."""
+        return float(curve_spread(self.curves))
+
 
 class Representatives(NamedTuple):
-    """Clusters of the node-specific weights, the largest first.
-
-    Example:
-      >>> Representatives._fields
-      ('cluster', 'centres', 'sizes')
-    """
+    """Clusters of the node-specific weights, the largest first."""
 
     cluster: Int[np.ndarray, " N"]
     centres: Float[np.ndarray, "K1 R"]
@@ -74,7 +51,7 @@ def read_filters(
     inputs: Inputs,
     hparams: HyperParams,
     *,
-    config: ModelConfig,
+    model: Diverse,
     num_points: int = 101,
 ) -> Filters:
     """Weights and response curves g_i(λ) = Σ_k β_{k,i} P_k(λ) of every node (Sec. 5.4).
@@ -83,9 +60,9 @@ def read_filters(
 
     Args:
       params: trained parameters.
-      inputs: from `make_inputs`.
+      inputs: from `Model.make_inputs`.
       hparams: settings they were trained with.
-      config: the model.
+      model: the model.
       num_points: points of the grid on [0, 2].
 
     Returns:
@@ -93,18 +70,17 @@ def read_filters(
 
     Example:
       >>> import jax
-      >>> from dsf_jax import MODELS, init, make_inputs
-      >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
-      >>> config = MODELS["dsf-bern-r"]
-      >>> inputs = make_inputs(edge, jnp.eye(2), jnp.zeros((2, 2, 32)), config)
+      >>> from dsf_jax import MODELS
+      >>> edge, model = Graph.from_edges([(0, 1)], num_nodes=2), MODELS["dsf-bern-r"]
+      >>> inputs = model.make_inputs(edge, jnp.eye(2), jnp.zeros((2, 2, 32)))
       >>> key, hparams = jax.random.key(0), HyperParams()
-      >>> params = init(key, inputs, hparams, config=config, num_classes=3)
-      >>> read_filters(params, inputs, hparams, config=config).curves.shape
+      >>> params = model.init(key, inputs, hparams, num_classes=3)
+      >>> read_filters(params, inputs, hparams, model=model).curves.shape
       (2, 101)
     """
-    weights = local_weights(params, inputs, hparams, config=config)
+    weights = model.local_weights(params, inputs, hparams)
     lam = jnp.linspace(0.0, 2.0, num_points, dtype=weights.beta.dtype)
-    curves = _host(response(weights.beta, lam, config.backbone.basis(hparams)))
+    curves = _host(response(weights.beta, lam, model.basis(params, inputs, hparams)))
     return Filters(
         gamma=_host(weights.gamma),
         theta=_host(weights.theta),
@@ -112,6 +88,40 @@ def read_filters(
         lam=_host(lam),
         curves=curves,
         shared=curves.mean(axis=0),
+    )
+
+
+def node_filters(fitted: Fitted, *, num_points: int = 101) -> Filters:
+    """Weights and response curves of every node of a trained model.
+
+    Args:
+      fitted: from `dsf_jax.fit` or `dsf_jax.load`.
+      num_points: points of the grid on [0, 2].
+
+    Returns:
+      The filters; `spread` says how much they differ between nodes.
+
+    Raises:
+      ValueError: if the model has no polynomial filter (GCN, GAT, ...).
+
+    Example:
+      >>> from dsf_jax import fit, regions
+      >>> filters = node_filters(fit(regions(60), "dsf-gpr-r", epochs=3))
+      >>> filters.beta.shape, filters.curves.shape
+      ((11, 60), (60, 101))
+    """
+    model = fitted.model
+    if not isinstance(model, Diverse):
+        raise ValueError(
+            f"fitted must be a model with polynomial filters, got "
+            f"{type(model).__name__}; choose gpr, bern, jacobi, appnp or a DSF model."
+        )
+    return read_filters(
+        fitted.params,
+        fitted.inputs,
+        fitted.hparams,
+        model=model,
+        num_points=num_points,
     )
 
 
@@ -191,37 +201,6 @@ def embed(
     return tsne.fit_transform(centred).astype(np.float64)
 
 
-def colours(
-    points: Float[np.ndarray, "N 2"], *, spread: float = FULL_COLOUR
-) -> Float[np.ndarray, "N 3"]:
-    """A colour for every point of an embedding: near points have alike colours.
-
-    The plane, cut at its 1 % and 99 % quantiles, is laid on the colours of equal
-    lightness of OKLab; the middle is grey. An embedding shows the smallest differences
-    as large as any, so the colours fade with the spread of the filters: at
-    `FULL_COLOUR` and more they are full, and noise is grey.
-
-    Args:
-      points: from `embed`.
-      spread: of the filters, from `dsf_jax.models.diversity.curve_spread`.
-
-    Returns:
-      Red, green and blue in [0, 1].
-
-    Example:
-      >>> colours(np.zeros((2, 2))).round(2).tolist()
-      [[0.64, 0.64, 0.64], [0.64, 0.64, 0.64]]
-    """
-    low, high = np.quantile(points, [0.01, 0.99], axis=0)
-    width = np.where(high > low, high - low, 1.0)
-    unit = np.clip((points - low) / width, 0, 1) - np.where(high > low, 0.5, 0.0)
-    chroma = 2 * _CHROMA * min(spread / FULL_COLOUR, 1.0)
-    lab = np.column_stack([np.full(len(points), _LIGHTNESS), chroma * unit])
-    linear = np.clip((lab @ _TO_LMS.T) ** 3 @ _TO_RGB.T, 0, 1)
-    curved = 1.055 * linear ** (1 / 2.4) - 0.055
-    return np.where(linear <= 0.0031308, 12.92 * linear, curved).clip(0, 1)
-
-
 def variance_share(
     beta: Float[np.ndarray, "K1 N"], groups: Int[np.ndarray, " N"]
 ) -> float:
@@ -279,6 +258,8 @@ def distance_correlation(
       >>> round(distance_correlation(path, np.asarray([[0.0, 1.0, 2.0, 3.0]])), 6)
       1.0
     """
+    import scipy.stats  # half of the time of `import dsf_jax`, if it were above
+
     rng = np.random.Generator(np.random.PCG64(seed))
     count = min(num_sources, graph.num_nodes)
     sources = rng.choice(graph.num_nodes, count, replace=False)

@@ -1,33 +1,41 @@
 """Everything about the filters of one model in a folder: figures, page, numbers."""
 
 import json
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from dsf_jax.bases import Basis
 from dsf_jax.data.dataset import Dataset
 from dsf_jax.explain.layout import communities, place_nodes
 from dsf_jax.explain.page import check_node, make_page
+from dsf_jax.explain.palette import colours
 from dsf_jax.explain.plots import (
     draw_curves,
     draw_frequencies,
     draw_homophily,
     draw_map,
     draw_weights,
+    map_size,
     save_figure,
 )
 from dsf_jax.explain.reading import (
     Filters,
-    colours,
+    Representatives,
     distance_correlation,
     embed,
     representatives,
     variance_share,
+)
+from dsf_jax.explain.summary import (
+    NodeQuantity,
+    describe_graph,
+    describe_model,
+    warn_of_spread,
 )
 from dsf_jax.filters import response
 from dsf_jax.graph.homophily import edge_homophily
@@ -40,17 +48,12 @@ from dsf_jax.graph.spectrum import (
     ratio_spread,
     representative_spaces,
 )
-from dsf_jax.models.diversity import LEAST_SPREAD, curve_spread
+from dsf_jax.models.diversity import LEAST_SPREAD
 from dsf_jax.storage import write_whole
 
 
 class Locality(NamedTuple):
-    """Local properties of every node (Definitions 1 and 2).
-
-    Example:
-      >>> Locality._fields
-      ('hops', 'homophily', 'ratios', 'spread')
-    """
+    """Local properties of every node (Definitions 1 and 2)."""
 
     hops: int
     homophily: Float[np.ndarray, " N"]
@@ -104,7 +107,7 @@ def write_report(
     node: int = 0,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Write the figures as PNG and SVG, `index.html` and `numbers.json`.
+    """Write the figures as PNG, SVG and PDF, `index.html` and `numbers.json`.
 
     Args:
       folder: where to; it must exist.
@@ -115,7 +118,7 @@ def write_report(
       title: of the page.
       scores: of the model, kept in the numbers.
       count: number of representatives; one is drawn where all nodes filter alike.
-      method: of the map, `tsne` or `pca`.
+      method: of the colours by similar weights, `tsne` or `pca`.
       node: the node that the page shows first.
       seed: of clusters and maps.
 
@@ -128,37 +131,30 @@ def write_report(
     Example:
       `dsf-jax explain` calls it.
 
-      >>> write_report.__name__
-      'write_report'
     """
     graph, folder = dataset.graph, Path(folder)
     check_node(node, graph.num_nodes)
-    spread = float(curve_spread(filters.curves))
-    is_diverse = spread >= LEAST_SPREAD
+    is_diverse = filters.spread >= LEAST_SPREAD
     groups = representatives(filters.beta, count=count if is_diverse else 1, seed=seed)
+    curves = _values(groups.centres, filters, basis)
     found = communities(graph, seed=seed)
     points = place_nodes(graph, seed=seed)
-    rgb = colours(embed(filters.beta, method=method, seed=seed), spread=spread)
-    _write_figures(folder, dataset, filters, groups, basis, locality, points, rgb)
-    numbers = _numbers(dataset, filters, spread, locality, found, scores)
+    _write_figures(folder, dataset, filters, groups, curves, locality, points)
+    numbers = _numbers(dataset, filters, locality, found, scores)
+    similar = embed(filters.beta, method=method, seed=seed)
     page = make_page(
         graph,
         filters,
         _values(np.eye(len(filters.gamma)), filters, basis),
+        groups,
+        curves,
         points=points,
-        rgb=rgb,
-        statistics={
-            "class": dataset.labels,
-            "degree": np.bincount(
-                np.asarray(graph.receivers), minlength=graph.num_nodes
-            ),
-            f"local homophily, {locality.hops} hops": locality.homophily,
-            **{f"λ_i / λ, {name}": row for name, row in locality.ratios.items()},
-            "group of weights": groups.cluster,
-            "community of the graph": found,
-        },
+        similar=colours(similar, spread=filters.spread),
+        of_node=_describe_nodes(dataset, locality, found),
+        of_model=describe_model(numbers),
+        of_graph=describe_graph(numbers),
         title=title,
-        summary=_summary(numbers),
+        notice="" if is_diverse else warn_of_spread(filters.spread),
         node=node,
     )
     write_whole(folder / "index.html", page.encode())
@@ -171,41 +167,69 @@ def _write_figures(
     folder: Path,
     dataset: Dataset,
     filters: Filters,
-    groups: Any,
-    basis: Basis,
+    groups: Representatives,
+    curves: Float[np.ndarray, "R G"],
     locality: Locality,
-    points: np.ndarray,
-    rgb: np.ndarray,
+    points: Float[np.ndarray, "N 2"],
 ) -> None:
     """All figures of the paper that the data allow."""
-    curves = _values(groups.centres, filters, basis)
-    overall = edge_homophily(dataset.graph, dataset.labels)
-    figures: dict[str, Any] = {
-        "curves": partial(draw_curves, filters=filters, groups=groups, curves=curves),
-        "map": partial(draw_map, graph=dataset.graph, points=points, rgb=rgb),
-        "weights": partial(draw_weights, filters=filters),
-        "homophily": partial(
-            draw_homophily,
-            local=locality.homophily,
-            overall=overall,
-            hops=locality.hops,
+    graph, hops = dataset.graph, locality.hops
+    overall = edge_homophily(graph, dataset.labels)
+    figures: dict[str, Callable[[Any], None]] = {
+        "curves": lambda ax: draw_curves(ax, filters, groups, curves),
+        "map": lambda ax: draw_map(ax, graph, points, groups, spread=filters.spread),
+        "weights": lambda ax: draw_weights(ax, filters),
+        "homophily": lambda ax: draw_homophily(
+            ax, locality.homophily, overall, hops=hops
         ),
     }
     if locality.ratios:
-        figures["frequency"] = partial(
-            draw_frequencies, ratios=locality.ratios, hops=locality.hops
+        figures["frequency"] = lambda ax: draw_frequencies(
+            ax, locality.ratios, hops=hops
         )
     for name, draw in figures.items():
-        size = (4.5, 4.5) if name == "map" else (4.5, 3.2)
+        size = map_size(points, groups) if name == "map" else (4.5, 3.2)
         save_figure(folder / name, draw, size=size)
+
+
+def _describe_nodes(
+    dataset: Dataset, locality: Locality, found: Int[np.ndarray, " N"]
+) -> list[NodeQuantity]:
+    """What the page tells of one node beside its filter and its group."""
+    graph, near = dataset.graph, f"within {locality.hops} hops"
+    degree = np.bincount(np.asarray(graph.receivers), minlength=graph.num_nodes)
+    ratio = (
+        "Local over global frequency at this eigenvalue of the Laplacian: how much "
+        f"its eigenvectors vary {near} of the node, as a share of their variation over "
+        "the whole graph (Definition 2)."
+    )
+    return [
+        NodeQuantity("class", dataset.labels, "The label; -1 if it is not known."),
+        NodeQuantity("degree", degree, "Number of neighbours."),
+        NodeQuantity(
+            f"local homophily, {locality.hops} hops",
+            locality.homophily,
+            f"Share of the edges {near} of the node that link equal classes "
+            "(Definition 1).",
+        ),
+        *(
+            NodeQuantity(f"ξ, {name}", row, ratio)
+            for name, row in locality.ratios.items()
+        ),
+        NodeQuantity(
+            "community of the graph",
+            found,
+            "Densely linked part of the graph that the node is in (Leiden), numbered "
+            "from the largest.",
+        ),
+    ]
 
 
 def _numbers(
     dataset: Dataset,
     filters: Filters,
-    spread: float,
     locality: Locality,
-    found: np.ndarray,
+    found: Int[np.ndarray, " N"],
     scores: dict[str, float],
 ) -> dict[str, Any]:
     num_communities = int(found.max()) + 1
@@ -214,9 +238,10 @@ def _numbers(
         "dataset": dataset.name,
         "nodes": dataset.graph.num_nodes,
         "edges": dataset.graph.num_edges,
+        "metric": dataset.metric,
         **scores,
-        "curve_spread": spread,
-        "is_diverse": spread >= LEAST_SPREAD,
+        "curve_spread": filters.spread,
+        "is_diverse": filters.spread >= LEAST_SPREAD,
         "communities": num_communities,
         "variance_share": variance_share(filters.beta, found),
         "variance_share_by_chance": (num_communities - 1)
@@ -225,33 +250,6 @@ def _numbers(
         "frequencies": list(locality.ratios),
         "ratio_spread": None if ratios is None else ratios._asdict(),
     }
-
-
-def _summary(numbers: dict[str, Any]) -> str:
-    size = f"{numbers['nodes']:,} nodes, {numbers['edges']:,} edges."
-    if not numbers["is_diverse"]:
-        return f"{size} {warn_of_spread(numbers['curve_spread'])}"
-    spread, share = numbers["curve_spread"], numbers["variance_share"]
-    return (
-        f"{size} Filters of the nodes differ by {spread:.1%} of the shared one; "
-        f"{share:.0%} of the variance of their weights lies between its "
-        f"{numbers['communities']} communities."
-    )
-
-
-def warn_of_spread(spread: float) -> str:
-    """What to say of filters that do not differ.
-
-    Example:
-      >>> warn_of_spread(0.0002)
-      'The filters are not diverse: they differ by 0.02 % of the shared one, so all
-      nodes have one and the same curve, and colours are left grey.'
-    """
-    return (
-        f"The filters are not diverse: they differ by {100 * spread:.2g} % of the "
-        "shared one, so all nodes have one and the same curve, and colours are left "
-        "grey."
-    )
 
 
 def _values(

@@ -1,24 +1,23 @@
 """Graphs on the host: what one can know of them before any training.
 
 `Graph` itself, homophily (global and local), local frequencies and spectrum
-(Definitions 1 and 2), positional features with their eigensolver, and the embedding of
+(Definitions 1 and 2), positional features with their eigensolvers, and the embedding of
 PA-GNN.
 """
 
+from dsf_jax.graph.eigensolver import leading_eigenpairs
 from dsf_jax.graph.embedding import netmf
 from dsf_jax.graph.graph import Graph, normalise
 from dsf_jax.graph.homophily import class_homophily, edge_homophily
+from dsf_jax.graph.krylov import large_eigenpairs
+from dsf_jax.graph.laplacian import laplacian_features
 from dsf_jax.graph.locality import (
     eigenspace_frequency,
     local_frequency,
     local_homophily,
 )
-from dsf_jax.graph.positional import (
-    PositionalFeatures,
-    laplacian_features,
-    positional_features,
-    random_walk_features,
-)
+from dsf_jax.graph.positional import PositionalFeatures, positional_features
+from dsf_jax.graph.random_walk import random_walk_features, sketch_random_walks
 from dsf_jax.graph.spectrum import (
     eigenspaces,
     frequency_ratios,
@@ -35,6 +34,8 @@ __all__ = [
     "eigenspaces",
     "frequency_ratios",
     "laplacian_features",
+    "large_eigenpairs",
+    "leading_eigenpairs",
     "local_frequency",
     "local_homophily",
     "netmf",
@@ -43,4 +44,5 @@ __all__ = [
     "random_walk_features",
     "ratio_spread",
     "representative_spaces",
+    "sketch_random_walks",
 ]

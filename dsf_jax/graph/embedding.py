@@ -13,12 +13,13 @@ from scipy.sparse.linalg import eigsh
 
 from dsf_jax.graph.graph import Graph
 
+WIDTH = 64
 _BLOCK = 1_024  # rows that are dense at a time
 _DENSE = 2_000  # nodes up to which all eigenvectors are computed
 
 
 def netmf(
-    graph: Graph, *, width: int = 64, window: int = 10, negatives: int = 1
+    graph: Graph, *, width: int = WIDTH, window: int = 10, negatives: int = 1
 ) -> Float[np.ndarray, "N M"]:
     """Embedding U √|Σ| of the largest singular values of log max(M, 1).
 

@@ -4,6 +4,7 @@ Converters accept what people have (edge lists, scipy, networkx, jraph, PyTorch
 Geometric) and clean it on the host; `Graph.cleaning` counts what was changed.
 """
 
+import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -13,7 +14,7 @@ import jraph
 import numpy as np
 import scipy.sparse as sp
 from jax import Array
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 MAX_NODES = 2**31 - 1  # indices are int32: half the index traffic of int64
 
@@ -62,9 +63,8 @@ class Graph:
     receivers: Int[Array, " E"]  # non-decreasing; equal receivers by sender
     weights: Float[Array, " E"]  # 1 for a graph without weights
     cleaning: Cleaning
-    num_nodes: int = flax.struct.field(
-        pytree_node=False
-    )  # isolated nodes leave no edge
+    # isolated nodes leave no edge
+    num_nodes: int = flax.struct.field(pytree_node=False)
 
     @property
     def num_edges(self) -> int:
@@ -72,13 +72,7 @@ class Graph:
         return self.senders.shape[0] // 2
 
     @classmethod
-    def from_edges(
-        cls,
-        edges: Any,
-        *,
-        num_nodes: int,
-        weights: Any = None,
-    ) -> "Graph":
+    def from_edges(cls, edges: Any, *, num_nodes: int, weights: Any = None) -> "Graph":
         """Graph from a list of node pairs.
 
         Args:
@@ -120,11 +114,11 @@ class Graph:
                 "columns are the same nodes."
             )
         coo = sp.coo_array(adjacency)
-        stored = coo.data != 0
-        row, col = coo.coords
-        weights = coo.data[stored]
+        pairs, weights = np.stack(coo.coords, axis=1), coo.data
+        if not (stored := weights != 0).all():
+            pairs, weights = pairs[stored], weights[stored]
         return cls.from_edges(
-            np.stack([row[stored], col[stored]], axis=1),
+            pairs,
             num_nodes=coo.shape[0],
             weights=None if weights.dtype == bool else weights,
         )
@@ -150,9 +144,7 @@ class Graph:
         `edges` is None (no weights) or one weight per edge, as written by `to_jraph`.
         """
         return cls.from_edges(
-            np.stack(
-                [np.asarray(graphs.senders), np.asarray(graphs.receivers)], axis=1
-            ),
+            np.stack([graphs.senders, graphs.receivers], axis=1),
             num_nodes=int(np.sum(graphs.n_node)),
             weights=graphs.edges,
         )
@@ -194,6 +186,23 @@ class Graph:
         return sp.csr_array((weights, entries), shape=(self.num_nodes, self.num_nodes))
 
 
+def check_graph(graph: Any) -> None:
+    """Refuse what is no `Graph`, such as a path or a matrix.
+
+    Example:
+      >>> check_graph("graph.csv")
+      Traceback (most recent call last):
+      TypeError: graph must be a Graph, got 'graph.csv'; use Graph.from_edges,
+      Graph.from_scipy(...) or read_dataset(path).graph.
+    """
+    if not isinstance(graph, Graph):
+        shown = repr(graph) if isinstance(graph, str) else type(graph).__name__
+        raise TypeError(
+            f"graph must be a Graph, got {shown}; use Graph.from_edges, "
+            "Graph.from_scipy(...) or read_dataset(path).graph."
+        )
+
+
 def _check_num_nodes(num_nodes: Any) -> int:
     if isinstance(num_nodes, bool) or not isinstance(num_nodes, (int, np.integer)):
         raise TypeError(
@@ -209,6 +218,11 @@ def _check_num_nodes(num_nodes: Any) -> int:
 
 
 def _check_edges(edges: Any, num_nodes: int) -> Int[np.ndarray, "M 2"]:
+    if isinstance(edges, str | os.PathLike):
+        raise TypeError(
+            f"edges must be node pairs, got {os.fspath(edges)!r}; "
+            "dsf_jax.read_dataset(path) reads files."
+        )
     if isinstance(edges, Sequence) and len(edges) == 0:
         edges = np.zeros((0, 2), dtype=np.int64)  # no pairs, so no dtype to infer
     try:
@@ -221,26 +235,28 @@ def _check_edges(edges: Any, num_nodes: int) -> Int[np.ndarray, "M 2"]:
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise ValueError(
             f"edges must have shape [M, 2], got {list(pairs.shape)}; transpose an "
-            "edge_index of shape [2, M] or use Graph.from_pyg."
+            "edge_index of shape [2, M], wrap a dense adjacency matrix in "
+            "scipy.sparse.csr_array(...)."
         )
     if not np.issubdtype(pairs.dtype, np.integer):
         raise TypeError(
             f"edges must hold integers, got dtype {pairs.dtype}; node indices are "
             "0..num_nodes-1, so cast them with .astype(int) if they are whole numbers."
         )
-    bad = np.flatnonzero((pairs < 0).any(axis=1) | (pairs >= num_nodes).any(axis=1))
-    if bad.size:
+    if pairs.size and (pairs.min() < 0 or pairs.max() >= num_nodes):
+        bad = np.flatnonzero((pairs < 0).any(axis=1) | (pairs >= num_nodes).any(axis=1))
         raise ValueError(
             f"edges must lie in [0, {num_nodes}), got {pairs[bad[0]].tolist()} in row "
             f"{bad[0]} ({bad.size} such rows); raise num_nodes={num_nodes} or renumber "
             "the nodes from 0."
         )
-    return pairs.astype(np.int64)
+    return pairs
 
 
-def _check_weights(weights: Any, num_pairs: int) -> Float[np.ndarray, " M"]:
+def _check_weights(weights: Any, num_pairs: int) -> Float[np.ndarray, " M"] | None:
+    """Weights, or None if all are 1."""
     if weights is None:
-        return np.ones(num_pairs)
+        return None
     values = np.asarray(weights)
     if not (np.issubdtype(values.dtype, np.floating) or values.dtype.kind in "iu"):
         raise TypeError(
@@ -259,36 +275,77 @@ def _check_weights(weights: Any, num_pairs: int) -> Float[np.ndarray, " M"]:
             f"({bad.size} such weights); the normalisation D^-1/2 A D^-1/2 needs "
             "positive degrees, so drop those edges or repair their weights."
         )
-    return values.astype(np.float64)
+    return None if np.all(values == 1) else values.astype(np.float64, copy=False)
 
 
 def _clean(
-    pairs: Int[np.ndarray, "M 2"], weights: Float[np.ndarray, " M"], num_nodes: int
+    pairs: Int[np.ndarray, "M 2"],
+    weights: Float[np.ndarray, " M"] | None,
+    num_nodes: int,
 ) -> Graph:
     """Drop self-loops, merge repetitions and list every edge in both directions."""
-    is_loop = pairs[:, 0] == pairs[:, 1]
-    pairs, weights = pairs[~is_loop], weights[~is_loop]
+    is_edge = pairs[:, 0] != pairs[:, 1]
+    num_loops = len(pairs) - np.count_nonzero(is_edge)
+    if num_loops:
+        pairs = pairs[is_edge]
+        weights = None if weights is None else weights[is_edge]
 
-    num_ordered = len(np.unique(pairs[:, 0] * num_nodes + pairs[:, 1]))
-    low, high = pairs.min(axis=1), pairs.max(axis=1)
-    edge_ids, inverse = np.unique(low * num_nodes + high, return_inverse=True)
-    merged = np.zeros(len(edge_ids))
-    np.maximum.at(merged, inverse, weights)
+    # one sort finds edges, listed one way or both, and repetitions; much is done in
+    # place, as each of these arrays is half as large as the pairs
+    ids = np.minimum(pairs[:, 0], pairs[:, 1]).astype(np.int64, copy=False)
+    ids *= num_nodes
+    ids += np.maximum(pairs[:, 0], pairs[:, 1]).astype(np.int64, copy=False)
+    ids *= 2
+    ids += pairs[:, 0] > pairs[:, 1]
+    weights = _sort(ids, weights)
+    num_ordered = np.count_nonzero(_is_new(ids))
+    ids >>= 1
+    is_new = _is_new(ids)
+    ids = ids[is_new]
+    if weights is not None and len(ids):
+        weights = np.maximum.reduceat(weights, np.flatnonzero(is_new))
+        weights = np.concatenate([weights, weights])
 
-    low, high = np.divmod(edge_ids, num_nodes)
-    senders, receivers = np.concatenate([low, high]), np.concatenate([high, low])
-    order = np.lexsort((senders, receivers))
+    both = np.concatenate([ids, ids])
+    mirrored, low = both[len(ids) :], ids // num_nodes
+    mirrored -= low * num_nodes
+    mirrored *= num_nodes
+    mirrored += low
+    num_edges = len(ids)
+    del ids, low
+    weights = _sort(both, weights)
+    senders, receivers = np.empty((2, len(both)), dtype=np.int32)
+    np.floor_divide(both, num_nodes, out=receivers, casting="unsafe")
+    np.remainder(both, num_nodes, out=senders, casting="unsafe")
+    del both
     return Graph(
-        senders=jnp.asarray(senders[order], dtype=jnp.int32),
-        receivers=jnp.asarray(receivers[order], dtype=jnp.int32),
-        weights=jnp.asarray(np.concatenate([merged, merged])[order]),
+        senders=jnp.asarray(senders),
+        receivers=jnp.asarray(receivers),
+        weights=jnp.ones(len(senders)) if weights is None else jnp.asarray(weights),
         cleaning=Cleaning(
-            self_loops=jnp.asarray(is_loop.sum(), dtype=jnp.int32),
+            self_loops=jnp.asarray(num_loops, dtype=jnp.int32),
             duplicates=jnp.asarray(len(pairs) - num_ordered, dtype=jnp.int32),
-            mirrored=jnp.asarray(2 * len(edge_ids) - num_ordered, dtype=jnp.int32),
+            mirrored=jnp.asarray(2 * num_edges - num_ordered, dtype=jnp.int32),
         ),
         num_nodes=num_nodes,
     )
+
+
+def _sort(
+    ids: Int[np.ndarray, " M"], weights: Float[np.ndarray, " M"] | None
+) -> Float[np.ndarray, " M"] | None:
+    """Sort numbers in place; the weights in that order."""
+    if weights is None:
+        ids.sort()  # much faster than finding the order
+        return None
+    order = np.argsort(ids)
+    ids[:] = ids[order]
+    return weights[order]
+
+
+def _is_new(ids: Int[np.ndarray, " M"]) -> Bool[np.ndarray, " M"]:
+    """Whether a number differs from the one before it."""
+    return np.concatenate([np.ones(min(1, len(ids)), dtype=bool), ids[1:] != ids[:-1]])
 
 
 def normalise(adjacency: sp.csr_array) -> sp.csr_array:
@@ -301,5 +358,7 @@ def normalise(adjacency: sp.csr_array) -> sp.csr_array:
     degrees = adjacency.sum(axis=1)
     inverse_root = np.zeros_like(degrees)
     np.power(degrees, -0.5, where=degrees > 0, out=inverse_root)
-    scale = sp.diags_array(inverse_root)
-    return sp.csr_array(scale @ adjacency @ scale)
+    data = np.repeat(inverse_root, np.diff(adjacency.indptr)) * adjacency.data
+    data *= inverse_root[adjacency.indices]
+    structure = (adjacency.indices, adjacency.indptr)
+    return sp.csr_array((data, *structure), shape=adjacency.shape)

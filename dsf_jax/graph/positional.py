@@ -1,68 +1,84 @@
 """Initial positions x_pos of the nodes: LapPE and RWPE (Appendix C.2), on the host.
 
-Both are exact, in float64, without an N x N array. They depend on the graph alone, so
-`positional_features` computes them once per graph and keeps them on disk.
+They depend on the graph alone, so `positional_features` computes them once per graph
+and keeps them on disk, each kind in a file of its own.
 """
 
 import hashlib
 import io
+import math
 import os
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
-from zipfile import BadZipFile
+from typing import Any, NamedTuple
+from zipfile import ZipFile
 
 import numpy as np
-import scipy.sparse as sp
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from dsf_jax.graph.eigensolver import leading_eigenpairs
-from dsf_jax.graph.graph import Graph, normalise
+from dsf_jax.graph.graph import Graph, check_graph
+from dsf_jax.graph.laplacian import NUM_COLUMNS, laplacian_features
+from dsf_jax.graph.random_walk import (
+    SKETCH_COLUMNS,
+    check_columns,
+    is_exact_affordable,
+    random_walk_features,
+    sketch_random_walks,
+)
 from dsf_jax.storage import cache_folder, write_whole
 
 KINDS = ("lap", "rw")  # order of the first axis of x_pos
-NUM_COLUMNS = 32  # the largest f_p of the published search
+METHODS = ("auto", "exact", "sketch")  # of RWPE
 
-_CACHE_VERSION = 1  # raise it when a graph gets other values or another form of file
-# what NumPy and zipfile raise on damaged bytes
-_UNREADABLE = (OSError, EOFError, LookupError, RuntimeError, ValueError, BadZipFile)
-_MAX_THREADS = 8  # of the random walk; each holds three N x block arrays
-_DENSE_NODES = 512  # components up to here are solved as dense matrices
-_SIGN_TIE = 1e-6  # of equally large entries the first decides, not their rounding
-
-
-class LaplacianFeatures(NamedTuple):
-    """LapPE and its spectrum.
-
-    Example:
-      >>> LaplacianFeatures._fields
-      ('x', 'eigenvalues', 'num_zero_eigenvalues')
-    """
-
-    x: Float[np.ndarray, "N Fp"]  # unit columns; 0 where the graph has no more
-    eigenvalues: Float[np.ndarray, " Fp"]  # of the columns; NaN where it has no more
-    num_zero_eigenvalues: int  # of L_hat: connected components with edges
+_CACHE_VERSION = 2  # raise it when a graph gets other values or another form of file
+_MAX_HEADERS = 4096  # bytes of a file beside the values of its arrays
 
 
 class PositionalFeatures(NamedTuple):
-    """LapPE and RWPE of one graph.
-
-    Example:
-      >>> PositionalFeatures._fields
-      ('x_pos', 'eigenvalues', 'num_zero_eigenvalues')
-    """
+    """LapPE and RWPE of one graph, and how they were found."""
 
     x_pos: Float[np.ndarray, "2 N 32"]  # x_pos[i] is of the kind KINDS[i]
-    eigenvalues: Float[np.ndarray, " 32"]  # as in LaplacianFeatures
-    num_zero_eigenvalues: int
+    eigenvalues: Float[np.ndarray, " 32"]  # of L̂, of the columns of LapPE
+    num_zero_eigenvalues: int  # of L_hat: connected components with edges
+    residuals: Float[np.ndarray, " 32"]  # |L̂ x - μ x| of the columns of LapPE
+    errors: Float[np.ndarray, " 32"]  # of RWPE, as in `WalkSketch`; 0 if exact
+    num_columns: int  # of the sketch; 0 if RWPE is exact
+    seconds: tuple[float, float]  # LapPE and RWPE, when they were computed
+
+    @property
+    def report(self) -> str:
+        """How the features were found, in a sentence for each kind.
+
+        Example:
+          >>> zero, errors = np.zeros(32), np.linspace(0.1, 0.2, 32)
+          >>> x_pos = np.zeros((2, 9, 32))
+          >>> found = PositionalFeatures(x_pos, zero, 1, zero, errors, 256, (3.0, 9.0))
+          >>> print(found.report)
+          LapPE: residuals of 0 or less, in 3.0 s.
+          RWPE: a sketch of 256 columns, with an error of 0.1 to 0.2 of the deviation
+          between nodes, power by power, in 9.0 s.
+        """
+        how = "exact"
+        if self.num_columns:
+            low, high = self.errors[self.errors > 0].min(), self.errors.max()
+            how = (
+                f"a sketch of {self.num_columns} columns, with an error of {low:.2g} "
+                f"to {high:.2g} of the deviation between nodes, power by power"
+            )
+        lap, rw = self.seconds
+        return (
+            f"LapPE: residuals of {self.residuals.max():.1g} or less, in {lap:.1f} s.\n"
+            f"RWPE: {how}, in {rw:.1f} s."
+        )
 
     @property
     def note(self) -> str:
         """What a disconnected graph does to LapPE, in a sentence; else empty.
 
         Example:
-          >>> PositionalFeatures(np.zeros((2, 9, 32)), np.zeros(32), 3).note
+          >>> x_pos, zero = np.zeros((2, 9, 32)), np.zeros(32)
+          >>> PositionalFeatures(x_pos, zero, 3, zero, zero, 0, (0.0, 0.0)).note
           'L_hat has 3 zero eigenvalues, one per connected component with edges, so
           LapPE columns 1-2 of 32 hold components and degrees only; RWPE holds more.'
         """
@@ -79,25 +95,33 @@ class PositionalFeatures(NamedTuple):
 def positional_features(
     graph: Graph,
     *,
+    method: str = "auto",
+    num_columns: int = SKETCH_COLUMNS,
     cache: str | os.PathLike[str] | None = None,
     on_progress: Callable[[float], None] | None = None,
 ) -> PositionalFeatures:
     """LapPE and RWPE with 32 columns each; f_p < 32 columns are the first f_p.
 
-    The result is kept in a file named by the digest of the graph. A damaged file is
-    replaced; a folder that cannot be written means no storing, not an error.
+    The result is kept in files named by the digest of the graph and the method. What
+    was finished before an interruption is there. A damaged file is replaced; a folder
+    that cannot be written means no storing, not an error.
 
     Args:
       graph: the graph.
+      method: of RWPE. `exact` costs N²; `sketch` estimates, see `sketch_random_walks`;
+        `auto` is exact where that takes a minute at most, to about 26,000 nodes.
+      num_columns: of the sketch, a multiple of 64.
       cache: folder of the files. If not given: the environment variable
         `DSF_JAX_CACHE`, else `dsf_jax` in `XDG_CACHE_HOME` or `~/.cache`.
-      on_progress: as in `random_walk_features`, which takes most of the time; not
-        called when the result was stored.
+      on_progress: called with a rough share of the work now and then; LapPE is the
+        first half. Not called for what was stored.
 
     Returns:
-      The features; show `note` to the user where it is not empty.
+      The features; `report` tells how they were found. Show `note` to the user where
+      it is not empty.
 
     Raises:
+      ValueError: if `method` or `num_columns` breaks its rule.
       RuntimeError: as `laplacian_features`.
 
     Example:
@@ -107,172 +131,65 @@ def positional_features(
       ...     positional_features(edge, cache=folder).x_pos.shape
       (2, 2, 32)
     """
+    check_graph(graph)
+    check_columns(num_columns)
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
+    if method == "exact" or (method == "auto" and is_exact_affordable(graph)):
+        num_columns = 0
+
+    def part(number: int) -> Callable[[float], None]:
+        return lambda share: on_progress((number + share) / 2) if on_progress else None
+
+    def lap() -> dict[str, Any]:
+        found = laplacian_features(graph, on_progress=part(0))
+        return found._asdict()
+
+    def rw() -> dict[str, Any]:
+        if num_columns:
+            sketch = sketch_random_walks(
+                graph, num_columns=num_columns, on_progress=part(1)
+            )
+            return sketch._asdict()
+        x = random_walk_features(graph, on_progress=part(1))
+        return {"x": x, "errors": np.zeros(NUM_COLUMNS)}
+
     folder = cache_folder() if cache is None else Path(cache)
-    path = folder / f"positional-{_digest(graph)}.npz"
-    features = _read(path, graph.num_nodes)
-    if features is None:
-        lap = laplacian_features(graph)
-        rw = random_walk_features(graph, on_progress=on_progress)
-        x_pos = np.stack([lap.x, rw])
-        features = PositionalFeatures(x_pos, lap.eigenvalues, lap.num_zero_eigenvalues)
-        _write(path, features)
-    return features
+    digest, shape = _digest(graph), (graph.num_nodes, NUM_COLUMNS)
+    row = (NUM_COLUMNS,)
+    lap_shapes = {"x": shape, "eigenvalues": row, "residuals": row}
+    lap_shapes |= {"num_zero_eigenvalues": (), "seconds": ()}
+    laplacian = _stored(folder / f"lap-{digest}.npz", lap_shapes, lap)
+    how = f"sketch-{num_columns}" if num_columns else "exact"
+    rw_shapes = {"x": shape, "errors": row, "seconds": ()}
+    walks = _stored(folder / f"rw-{how}-{digest}.npz", rw_shapes, rw)
+    return PositionalFeatures(
+        np.stack([laplacian["x"], walks["x"]]),
+        laplacian["eigenvalues"],
+        int(laplacian["num_zero_eigenvalues"]),
+        laplacian["residuals"],
+        walks["errors"],
+        num_columns,
+        (float(laplacian["seconds"]), float(walks["seconds"])),
+    )
 
 
-def random_walk_features(
-    graph: Graph,
-    *,
-    num_powers: int = NUM_COLUMNS,
-    block: int = 64,
-    on_progress: Callable[[float], None] | None = None,
-) -> Float[np.ndarray, "N Fp"]:
-    """RWPE: probabilities that a random walk is back at its start (Appendix C.2).
-
-        x_ij = [(A D^-1)^j]_ii = [Â^j]_ii,  j = 1..f_p        0 at isolated nodes
-
-    Â is symmetric, so with Y_m = Â^m E for a block E of unit columns the even powers
-    are squared column norms of Y_m and the odd ones inner products with Y_{m-1}: half
-    as many products as powers, in O(N x block) memory.
-
-    Args:
-      graph: the graph; edges are chosen in proportion to their weights.
-      num_powers: number of columns f_p, at least 1.
-      block: nodes per block, at least 1; 64 was the fastest at 14,000 and 20,000 nodes.
-      on_progress: called with the finished share of the nodes after each block.
-
-    Returns:
-      One row per node, column j - 1 for power j.
-
-    Raises:
-      ValueError: if `num_powers` or `block` is below 1.
-
-    Example:
-      >>> triangle = Graph.from_edges([(0, 1), (1, 2), (2, 0)], num_nodes=3)
-      >>> random_walk_features(triangle, num_powers=3)[0].round(2).tolist()
-      [0.0, 0.5, 0.25]
-    """
-    _check_count("num_powers", num_powers)
-    _check_count("block", block)
-    a_hat = normalise(graph.to_scipy())
-    x = np.empty((graph.num_nodes, num_powers))
-
-    def fill(start: int) -> int:
-        rows = x[start : start + block]
-        last = np.zeros((graph.num_nodes, len(rows)))
-        np.fill_diagonal(last[start:], 1.0)
-        for j in range(0, num_powers, 2):
-            y = a_hat @ last
-            rows[:, j] = np.einsum("nb,nb->b", last, y)
-            rows[:, j + 1 : j + 2] = np.einsum("nb,nb->b", y, y)[:, None]
-            last = y
-        return start + len(rows)
-
-    threads = min(os.cpu_count() or 1, _MAX_THREADS)  # scipy's product frees the GIL
-    with ThreadPoolExecutor(threads) as pool:
-        for num_done in pool.map(fill, range(0, graph.num_nodes, block)):
-            if on_progress is not None:
-                on_progress(num_done / graph.num_nodes)
-    return x
-
-
-def laplacian_features(
-    graph: Graph, *, num_columns: int = NUM_COLUMNS
-) -> LaplacianFeatures:
-    """LapPE: eigenvectors 2..f_p + 1 of L̂ = I - Â by ascending eigenvalue.
-
-    The first is skipped, as in the authors' code; Appendix C.2 prints u_1..u_fp. What
-    an eigensolver leaves open is fixed:
-
-    - null space: D^1/2 1_c, normalised, for each connected component c with edges,
-      larger components first, ties by smallest node;
-    - sign: the entry of largest magnitude is positive, the first of equal ones;
-    - isolated nodes: unit vectors with eigenvalue 1.
-
-    Rotations inside other repeated eigenvalues are arbitrary, but the same in each run.
-
-    Args:
-      graph: the graph, weighted or not.
-      num_columns: number of columns f_p, at least 1.
-
-    Returns:
-      The columns, their eigenvalues and the dimension of the null space.
-
-    Raises:
-      ValueError: if `num_columns` is below 1.
-      RuntimeError: if the eigensolver does not converge.
-
-    Example:
-      >>> two_edges = Graph.from_edges([(0, 1), (2, 3)], num_nodes=4)
-      >>> features = laplacian_features(two_edges, num_columns=1)
-      >>> features.x[:, 0].round(2).tolist(), features.num_zero_eigenvalues
-      ([0.0, 0.0, 0.71, 0.71], 2)
-    """
-    _check_count("num_columns", num_columns)
-    adjacency = graph.to_scipy()
-    null_space = _null_space(adjacency)
-    pairs = list(null_space)
-    num_missing = num_columns + 1 - len(pairs)
-    if num_missing > 0:
-        a_hat = normalise(adjacency)
-        for null in null_space:
-            pairs += _component_pairs(a_hat, null, num_missing)
-        isolated = np.flatnonzero(np.diff(adjacency.indptr) == 0)[:num_missing]
-        pairs += [_Pair(1.0, node, np.ones(1)) for node in isolated[:, None]]
-    pairs.sort(key=lambda pair: pair.eigenvalue)  # stable: the null space stays first
-
-    x = np.zeros((graph.num_nodes, num_columns))
-    eigenvalues = np.full(num_columns, np.nan)
-    for column, pair in enumerate(pairs[1 : num_columns + 1]):
-        size = np.abs(pair.vector)
-        anchor = np.argmax(size >= (1 - _SIGN_TIE) * size.max())
-        x[pair.nodes, column] = pair.vector * np.sign(pair.vector[anchor])
-        eigenvalues[column] = pair.eigenvalue
-    return LaplacianFeatures(x, eigenvalues, num_zero_eigenvalues=len(null_space))
-
-
-def _check_count(name: str, value: int) -> None:
-    if value < 1:
-        raise ValueError(
-            f"{name} must be at least 1, got {value}; leave it out for the default."
-        )
-
-
-class _Pair(NamedTuple):
-    """Eigenpair of L_hat; the vector, of unit norm, is zero outside `nodes`."""
-
-    eigenvalue: float
-    nodes: Int[np.ndarray, " n"]
-    vector: Float[np.ndarray, " n"]
-
-
-def _null_space(adjacency: sp.csr_array) -> list[_Pair]:
-    _, labels = sp.csgraph.connected_components(adjacency, directed=False)
-    by_label = np.argsort(labels, kind="stable")
-    components = np.split(by_label, np.cumsum(np.bincount(labels))[:-1])
-    components.sort(key=lambda nodes: (-len(nodes), nodes[0]))
-    roots = np.sqrt(adjacency.sum(axis=1))
-    return [
-        _Pair(0.0, nodes, roots[nodes] / np.linalg.norm(roots[nodes]))
-        for nodes in components
-        if len(nodes) > 1
-    ]
-
-
-def _component_pairs(a_hat: sp.csr_array, null: _Pair, count: int) -> list[_Pair]:
-    """The `count` eigenpairs after the null vector of a component, or all it has."""
-    part = sp.csr_array(a_hat[null.nodes][:, null.nodes])
-    count = min(count, len(null.nodes) - 1)
-    if len(null.nodes) <= max(_DENSE_NODES, 4 * count):
-        # moves the null vector to -2: -1 may be an eigenvalue of its own
-        deflated = part.toarray() - 3 * np.outer(null.vector, null.vector)
-        values, vectors = np.linalg.eigh(deflated)
-    else:
-        values, vectors = leading_eigenpairs(part, null.vector, count)
-    return [
-        # rounding must not move a tiny eigenvalue before the null space
-        _Pair(max(0.0, 1.0 - float(values[-i])), null.nodes, vectors[:, -i])
-        for i in range(1, count + 1)
-    ]
+def _stored(
+    path: Path,
+    shapes: dict[str, tuple[int, ...]],
+    compute: Callable[[], dict[str, Any]],
+) -> dict[str, Any]:
+    """What is in the file, or what is computed and then written there."""
+    arrays = _read(path, shapes)
+    if arrays is None:
+        start = time.perf_counter()
+        found = compute() | {"seconds": time.perf_counter() - start}
+        arrays = {
+            name: np.asarray(found[name], dtype=np.float64, order="C")
+            for name in shapes
+        }
+        _write(path, arrays)
+    return arrays
 
 
 def _digest(graph: Graph) -> str:
@@ -284,25 +201,31 @@ def _digest(graph: Graph) -> str:
     return digest.hexdigest()
 
 
-def _read(path: Path, num_nodes: int) -> PositionalFeatures | None:
+def _read(
+    path: Path, shapes: dict[str, tuple[int, ...]]
+) -> dict[str, np.ndarray] | None:
+    """What is stored, or None; a file of another form or with damage counts as none."""
+    num_bytes = 8 * sum(map(math.prod, shapes.values()))
     try:
         with path.open("rb") as file:  # np.load leaves a damaged file open
-            arrays = np.load(file, allow_pickle=False)
-            x_pos, eigenvalues = arrays["x_pos"], arrays["eigenvalues"]
-            num_zero = arrays["num_zero_eigenvalues"]
-    except _UNREADABLE:
+            announced = sum(info.file_size for info in ZipFile(file).infolist())
+            if announced > num_bytes + _MAX_HEADERS:
+                return None
+            file.seek(0)
+            stored = np.load(file, allow_pickle=False)
+            arrays = {name: stored[name] for name in shapes}
+        found = {name: array.shape for name, array in arrays.items()}
+        kinds = {array.dtype.str[1:] for array in arrays.values()}
+    except Exception:  # NumPy and zipfile raise a dozen kinds on damaged bytes
         return None
-    shapes = (x_pos.shape, eigenvalues.shape, num_zero.shape)
-    if shapes != ((2, num_nodes, NUM_COLUMNS), (NUM_COLUMNS,), ()):
-        return None
-    return PositionalFeatures(x_pos, eigenvalues, int(num_zero))
+    return arrays if found == shapes and kinds == {"f8"} else None
 
 
-def _write(path: Path, features: PositionalFeatures) -> None:
+def _write(path: Path, arrays: dict[str, Any]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         content = io.BytesIO()
-        np.savez(content, **features._asdict())
-        write_whole(path, content.getvalue())
+        np.savez(content, **arrays)
+        write_whole(path, content.getbuffer())
     except OSError:
         pass  # the features are as good without being stored

@@ -5,6 +5,7 @@ Proposition 1, that f(λ_{n,i}) is a polynomial of λ_n. The ratio depends on n,
 much is what `ratio_spread` measures. On the host and dense: some thousand nodes.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ FREQUENCIES = ("low", "middle", "high")
 MAX_NODES = 10_000  # of a dense decomposition: 0.8 GB
 _SAME = 1e-8  # eigenvalues nearer than this are copies of one
 _ZERO = 1e-9
+_MAX_SPACES = 100  # that the spread is measured on
+_ORDER = 10  # K of the polynomial fit
 
 
 class Eigenspace(NamedTuple):
@@ -39,19 +42,14 @@ class Eigenspace(NamedTuple):
 
 
 class RatioSpread(NamedTuple):
-    """How far ξ_{n,i} = λ_{n,i} / λ_n is from one number per node; medians of nodes.
-
-    Example:
-      >>> RatioSpread._fields
-      ('smallest', 'median', 'largest', 'zeros', 'linear', 'fit')
-    """
+    """How far ξ_{n,i} = λ_{n,i} / λ_n is from one number per node; medians of nodes."""
 
     smallest: float  # of a node over all n
     median: float
     largest: float
     zeros: float  # share of all pairs (n, i) with ξ = 0
     linear: float  # R² of λ_{n,i} = ξ_i λ_n with the best ξ_i of a node
-    fit: float  # R² of the best polynomial of λ_n of the given order
+    fit: float  # R² of the best polynomial of λ_n of order 10
 
 
 def eigenspaces(graph: Graph) -> list[Eigenspace]:
@@ -79,10 +77,10 @@ def eigenspaces(graph: Graph) -> list[Eigenspace]:
     # L̂ of a node without edges is 1: its row of Â is zero
     dense = np.eye(graph.num_nodes) - normalise(graph.to_scipy()).toarray()
     eigvals, eigvecs = scipy.linalg.eigh(dense, overwrite_a=True, driver="evd")
-    cuts = np.flatnonzero(np.diff(eigvals) > _SAME) + 1
+    cuts = 0, *(np.flatnonzero(np.diff(eigvals) > _SAME) + 1), graph.num_nodes
     return [
-        Eigenspace(max(float(np.mean(eigvals[members])), 0.0), eigvecs[:, members])
-        for members in map(_as_slice, np.split(np.arange(graph.num_nodes), cuts))
+        Eigenspace(max(float(np.mean(eigvals[i:j])), 0.0), eigvecs[:, i:j])
+        for i, j in itertools.pairwise(cuts)
     ]
 
 
@@ -121,12 +119,7 @@ def frequency_ratios(
 
 
 def ratio_spread(
-    graph: Graph,
-    spaces: Sequence[Eigenspace],
-    *,
-    hops: int = 2,
-    max_spaces: int = 100,
-    order: int = 10,
+    graph: Graph, spaces: Sequence[Eigenspace], *, hops: int = 2
 ) -> RatioSpread:
     """How well "one ξ_i per node" and "a polynomial per node" describe λ_{n,i}.
 
@@ -135,10 +128,8 @@ def ratio_spread(
 
     Args:
       graph: the graph.
-      spaces: from `eigenspaces`.
+      spaces: from `eigenspaces`; 100 with λ_n > 0, evenly spaced by rank, are used.
       hops: k of the neighbourhood.
-      max_spaces: as many eigenspaces of λ_n > 0, evenly spaced by rank, are used.
-      order: K of the polynomial fit.
 
     Returns:
       The spread.
@@ -150,13 +141,13 @@ def ratio_spread(
       (0.333, 0.667)
     """
     positive = [space for space in spaces if space.eigval > _ZERO]
-    count = min(max_spaces, len(positive))
+    count = min(_MAX_SPACES, len(positive))
     chosen = np.unique(np.linspace(0, len(positive) - 1, count).round().astype(int))
     used = [positive[i] for i in chosen]
     ratios = frequency_ratios(graph, used, hops=hops)
     lam = np.asarray([space.eigval for space in used])
     local = ratios * lam[:, None]
-    powers = np.vander(lam - 1, min(order + 1, len(lam)))
+    powers = np.vander(lam - 1, min(_ORDER + 1, len(lam)))
     return RatioSpread(
         smallest=float(np.median(ratios.min(axis=0))),
         median=float(np.median(ratios)),
@@ -176,8 +167,3 @@ def _fit_quality(
     total = np.sum(local**2, axis=0)
     is_seen = total > _ZERO**2
     return float(np.median(1 - left[is_seen] / total[is_seen]))
-
-
-def _as_slice(members: np.ndarray) -> slice:
-    """A view instead of a copy of the columns."""
-    return slice(int(members[0]), int(members[-1]) + 1)

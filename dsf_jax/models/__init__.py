@@ -1,52 +1,53 @@
-"""Models as pure functions: settings, parameters, and init / apply of each.
+"""Models as pure functions: settings, backbones, local weights, and `diverse` of both.
 
-DSF and its base models, the paper's baselines, dropout and losses, how diverse trained
-filters are, and the interface by which training sees any of them.
+Every model has one interface (`Model`), the named ones are in `MODELS`, and how diverse
+trained filters are is measured here, too.
 """
 
+from dsf_jax.models.anchored import content, mixture, residual
+from dsf_jax.models.attention import Fagcn, Gat
+from dsf_jax.models.backbones import BACKBONES, Backbone
+from dsf_jax.models.convolution import ChebNet, Gcn
 from dsf_jax.models.diversity import Diversity, curve_spread, measure_diversity
-from dsf_jax.models.dropout import Masks, draw_masks
-from dsf_jax.models.dsf import (
-    LocalWeights,
-    Output,
-    apply,
-    local_weights,
-    loss,
-    node_positions,
-)
-from dsf_jax.models.interface import Model, model_of
-from dsf_jax.models.params import Inputs, Params, init, make_inputs
-from dsf_jax.models.settings import (
-    BACKBONES,
-    MODELS,
-    Backbone,
-    BaselineConfig,
-    HyperParams,
-    ModelConfig,
-)
+from dsf_jax.models.layers import Inputs, Masks
+from dsf_jax.models.learnt_bases import LearntBasis
+from dsf_jax.models.local import Local, free, offsets, positional, shared
+from dsf_jax.models.model import LocalWeights, Model, Output, Run
+from dsf_jax.models.settings import FIELDS, HyperParams, check_settings
+from dsf_jax.models.spectral import Diverse, Params, diverse
+from dsf_jax.models.zoo import MODELS, find_model
 
 __all__ = [
     "BACKBONES",
-    "MODELS",
     "Backbone",
-    "BaselineConfig",
+    "ChebNet",
+    "Diverse",
     "Diversity",
+    "FIELDS",
+    "Fagcn",
+    "Gat",
+    "Gcn",
     "HyperParams",
     "Inputs",
+    "LearntBasis",
+    "Local",
     "LocalWeights",
+    "MODELS",
     "Masks",
     "Model",
-    "ModelConfig",
     "Output",
     "Params",
-    "apply",
+    "Run",
+    "check_settings",
+    "content",
     "curve_spread",
-    "draw_masks",
-    "init",
-    "local_weights",
-    "loss",
-    "make_inputs",
+    "diverse",
+    "find_model",
+    "free",
     "measure_diversity",
-    "model_of",
-    "node_positions",
+    "mixture",
+    "offsets",
+    "positional",
+    "residual",
+    "shared",
 ]

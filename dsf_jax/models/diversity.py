@@ -12,12 +12,14 @@ from jax import Array
 from jaxtyping import Float
 
 from dsf_jax.filters import response
-from dsf_jax.models.dsf import local_weights, node_positions
-from dsf_jax.models.params import Inputs, Params
-from dsf_jax.models.settings import HyperParams, ModelConfig
+from dsf_jax.models.layers import Inputs
+from dsf_jax.models.local import Positional
+from dsf_jax.models.settings import HyperParams
+from dsf_jax.models.spectral import Diverse, Params
 
 AnyArray = Array | np.ndarray
 
+POINTS = 101  # of the grid on [0, 2]
 LEAST_SPREAD = 0.01  # of the shared filter
 SATURATION = 0.99  # |P| beyond it: tanh is flat there
 
@@ -35,42 +37,35 @@ class Diversity(NamedTuple):
 
 
 def measure_diversity(
-    params: Params,
-    inputs: Inputs,
-    hparams: HyperParams,
-    *,
-    config: ModelConfig,
-    num_points: int = 101,
+    params: Params, inputs: Inputs, hparams: HyperParams, *, model: Diverse
 ) -> Diversity:
     """Spread of the filters between nodes, and share of saturated positions.
 
     Args:
       params: trained parameters.
-      inputs: from `make_inputs`.
+      inputs: from `Model.make_inputs`.
       hparams: settings they were trained with.
-      config: the model.
-      num_points: points of the grid on [0, 2].
+      model: the model.
 
     Returns:
       Both numbers; nothing is saturated in a model without positions.
 
     Example:
       >>> import jax
-      >>> from dsf_jax import MODELS, Graph, init, make_inputs
+      >>> from dsf_jax import Graph, MODELS
       >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
-      >>> config, hparams = MODELS["gpr"], HyperParams()
-      >>> inputs = make_inputs(edge, jnp.eye(2), jnp.zeros((2, 2, 32)), config)
-      >>> key = jax.random.key(0)
-      >>> params = init(key, inputs, hparams, config=config, num_classes=3)
-      >>> float(measure_diversity(params, inputs, hparams, config=config).spread)
+      >>> model, hparams = MODELS["gpr"], HyperParams()
+      >>> inputs = model.make_inputs(edge, jnp.eye(2))
+      >>> params = model.init(jax.random.key(0), inputs, hparams, num_classes=3)
+      >>> float(measure_diversity(params, inputs, hparams, model=model).spread)
       0.0
     """
-    beta = local_weights(params, inputs, hparams, config=config).beta
-    lam = jnp.linspace(0.0, 2.0, num_points, dtype=beta.dtype)
-    spread = curve_spread(response(beta, lam, config.backbone.basis(hparams)))
-    if params.position is None:
+    beta = model.local_weights(params, inputs, hparams).beta
+    lam = jnp.linspace(0.0, 2.0, POINTS, dtype=beta.dtype)
+    spread = curve_spread(response(beta, lam, model.basis(params, inputs, hparams)))
+    if not isinstance(model.local, Positional):
         return Diversity(spread, jnp.zeros_like(spread))
-    pos = node_positions(params, inputs, hparams, config=config)[1:]
+    pos = model.node_positions(params, inputs, hparams)[1:]
     return Diversity(spread, jnp.mean(jnp.abs(pos) > SATURATION, dtype=spread.dtype))
 
 

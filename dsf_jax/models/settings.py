@@ -1,312 +1,389 @@
-"""What defines a model: a config fixes the program, `HyperParams` its numbers.
+"""The settings of all models: one table, in the place of the defaults of `HyperParams`.
 
-A config (`ModelConfig`, or `BaselineConfig` for the models that the paper compares
-with) is static and hashable; every hyper-parameter is traced, so that a search or a
-grid of runs is one compiled program and new values never compile again.
+A field is written once: its meaning with the paper's symbol, the rule for its values,
+its default and the range of a search. `FIELDS` is that table; the command line, search
+spaces, error texts and docs/settings.md are made from it. Which fields a model reads is
+said by the model (`Model.reads`).
+
+Every setting is traced, so that a search or a grid of runs is one compiled program and
+new values never compile again.
 """
 
-import dataclasses
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
-from jax import Array
-from jaxtyping import Bool, Int
+import numpy as np
 
-from dsf_jax.bases import (
-    Basis,
-    bernstein,
-    chebyshev,
-    jacobi,
-    legendre,
-    monomial,
-    released_jacobi,
-)
 from dsf_jax.graph.positional import KINDS
-from dsf_jax.ops.operator import OPERATORS
-
-Variant = Literal["base", "I", "R"]
-Baseline = Literal["gcn", "gat", "cheb", "appnp", "gnn-lf", "gnn-hf", "fagcn", "pa-gnn"]
 
 GAMMA_INITS = ("ppr", "nppr", "random", "one-hot", "ones")
 
-
-class HyperParams(NamedTuple):
-    """Settings that are traced: numbers, or arrays with one entry per run.
-
-    Parameters fall into three groups with a learning rate and a decay each: the map of
-    the features, γ, and what makes θ or ρ. Models that publish fewer rates repeat them.
-
-    Example:
-      >>> HyperParams(eta1=0.9, f_p=24)._replace(lr=0.05).eta1
-      0.9
-    """
-
-    lr: Any = 0.01
-    lr_gamma: Any = 0.01
-    lr_pos: Any = 0.01
-    decay: Any = 5e-4
-    decay_gamma: Any = 0.0
-    decay_pos: Any = 5e-4
-    dropout_x: Any = 0.5  # on raw features
-    dropout_h: Any = 0.5  # on hidden features
-    dropout_z: Any = 0.5  # on the signal that is filtered (dprate)
-    dropout_pos: Any = 0.0  # on P^(0); PA-GNN: on what its second network filters
-    dropout_edge: Any = 0.5  # GAT, FAGCN: on the weights of edges
-    eta1: Any = 0.5
-    eta2: Any = 0.0
-    lambda_orth: Any = 0.1
-    orth_normalize: Any = True
-    pos_kind: Any = KINDS.index("rw")
-    f_p: Any = 16  # columns of x_pos in use, 1..32
-    gamma_init: Any = GAMMA_INITS.index("ppr")
-    # of ppr and nppr, APPNP, GNN-LF and GNN-HF; the order that is 1 in one-hot
-    alpha: Any = 0.1
-    a: Any = 1.0  # Jacobi
-    b: Any = 1.0
-    rho_scale: Any = 1.0  # α of JacobiConv: ρ lies in (-α, α)
-    sole: Any = False  # Jacobi: one filter for all channels
-    mu: Any = 0.9  # GNN-LF
-    beta: Any = 0.9  # GNN-HF
-    epsilon: Any = 0.3  # FAGCN: share of the first hidden features in every layer
-    depth: Any = 2  # FAGCN: layers, up to `BaselineConfig.layers`
-    degree: Any = 2  # ChebNet: orders 1.. in use, up to `BaselineConfig.order`
-    lambda_l1: Any = 0.01  # PA-GNN: strength of the penalty on the offsets
+Range = tuple[Any, ...]  # of a search: see `dsf_jax.experiments.spaces`
 
 
-class Flags(NamedTuple):
-    """Work that no job on the lanes needs is skipped for all; not batched.
+class Rule(NamedTuple):
+    """Which values a field may have; for words, `choices` in the order of their index.
 
     Example:
-      >>> hparams = HyperParams(eta1=jnp.ones(3), eta2=jnp.ones(3))
-      >>> bool(lane_flags(hparams).has_correlation)
+      >>> RATE.holds(-0.1)
       False
     """
 
-    has_correlation: Bool[Array, ""]  # some job has (1 - eta1) eta2 > 0
-    shares_positions: Bool[Array, ""]  # every job has dropout_pos = 0
-    max_depth: Int[Array, ""]  # largest depth of a job
+    text: str
+    holds: Callable[[Any], Any]
+    choices: tuple[str, ...] = ()
 
 
-def lane_flags(hparams: HyperParams) -> Flags:
-    """Flags of jobs that run side by side.
+class Field(NamedTuple):
+    """A row of the table.
 
     Example:
-      >>> bool(lane_flags(HyperParams(dropout_pos=jnp.zeros(2))).shares_positions)
-      True
+      >>> FIELDS["eta1"].rule.text
+      'in [0, 1]'
     """
-    strength = (1 - jnp.asarray(hparams.eta1)) * jnp.asarray(hparams.eta2)
-    return Flags(
-        has_correlation=jnp.any(strength > 0),
-        shares_positions=jnp.all(jnp.asarray(hparams.dropout_pos) == 0),
-        max_depth=jnp.max(jnp.asarray(hparams.depth), initial=1),
+
+    default: Any
+    meaning: str
+    rule: Rule
+    search: Range | None = None
+
+
+def _one_of(*words: str) -> Rule:
+    in_range = range(len(words))
+    text = f"one of {', '.join(words)}"
+    return Rule(text, lambda value: np.isin(value, in_range), words)
+
+
+RATE = Rule("at least 0", lambda value: value >= 0)
+_SHARE = Rule("in [0, 1)", lambda value: (value >= 0) & (value < 1))
+_STRENGTH = Rule("in [0, 1]", lambda value: (value >= 0) & (value <= 1))
+_FLAG = Rule("true or false", lambda value: np.isin(value, (0, 1)))
+_EXPONENT = Rule("above -1.5", lambda value: value > -1.5)
+
+_LR, _DECAY = ("log", 1e-4, 1e-1), ("log", 5e-8, 1e-2)
+_DROPOUT, _EITHER = ("step", 0.0, 0.8, 0.1), ("choice", [False, True])
+
+
+def _between(low: int, high: int) -> Rule:
+    text = f"between {low} and {high}"
+    return Rule(text, lambda value: (value >= low) & (value <= high))
+
+
+# columns of local weights that start at their base model, and how they become weights
+COLUMNS = (
+    *("degree", "lap", "rw", "lap+rw"),
+    *("degree+lap", "degree+rw", "degree+lap+rw"),
+)
+FORMS = ("once", "twice", "plus")
+
+
+class _Table(NamedTuple):
+    lr: Any = Field(0.01, "learning rate of the maps of features", RATE, _LR)
+    lr_gamma: Any = Field(0.01, "learning rate of γ", RATE, _LR)
+    lr_pos: Any = Field(
+        0.01, "learning rate of what makes θ, ρ, Δ, or a learnt basis", RATE, _LR
+    )
+    decay: Any = Field(5e-4, "L2 of the maps of features", RATE, _DECAY)
+    decay_gamma: Any = Field(0.0, "L2 of γ", RATE, _DECAY)
+    decay_pos: Any = Field(
+        5e-4, "L2 of what makes θ, ρ, Δ, or a learnt basis", RATE, _DECAY
+    )
+    dropout_x: Any = Field(0.5, "dropout on features X", _SHARE, _DROPOUT)
+    dropout_h: Any = Field(0.5, "dropout on the hidden layer", _SHARE, _DROPOUT)
+    dropout_z: Any = Field(
+        0.5, "dropout on the signal that is filtered (dprate)", _SHARE, _DROPOUT
+    )
+    dropout_pos: Any = Field(
+        0.0,
+        "dropout on the first positions P^(0); of PA-GNN: on what its second "
+        "network filters",
+        _SHARE,
+        _DROPOUT,
+    )
+    dropout_edge: Any = Field(0.5, "dropout on the weights of edges", _SHARE, _DROPOUT)
+    eta1: Any = Field(
+        0.5, "pull η1 of positions to P^(0)", _STRENGTH, ("step", 0.0, 1.0, 0.1)
+    )
+    eta2: Any = Field(
+        0.0, "strength η2 of S, variant I", _STRENGTH, ("step", 0.1, 1.0, 0.1)
+    )
+    lambda_orth: Any = Field(
+        0.1, "weight λ of the orthogonality loss", RATE, ("log", 1e-2, 1.0)
+    )
+    orth_normalize: Any = Field(
+        True, "whether L_Orth normalises the columns of P", _FLAG, _EITHER
+    )
+    pos_kind: Any = Field(
+        KINDS.index("rw"),
+        "positional features X_p",
+        _one_of(*KINDS),
+        ("choice", ["lap", "rw"]),
+    )
+    f_p: Any = Field(
+        16, "columns of X_p in use, f_p", _between(1, 32), ("step", 2, 32, 2)
+    )
+    gamma_init: Any = Field(
+        GAMMA_INITS.index("ppr"),
+        "start of γ",
+        _one_of(*GAMMA_INITS),
+        ("choice", ["ppr", "nppr", "random"]),
+    )
+    alpha: Any = Field(
+        0.1,
+        "α of the starts ppr and nppr, of APPNP, GNN-LF and GNN-HF; for one-hot "
+        "the order that is 1",
+        RATE,
+        ("choice", [0.1, 0.2, 0.5, 0.9]),
+    )
+    a: Any = Field(1.0, "Jacobi's a, at λ = 0", _EXPONENT, ("step", -1.0, 2.0, 0.25))
+    b: Any = Field(1.0, "Jacobi's b, at λ = 2", _EXPONENT, ("step", -0.5, 2.0, 0.25))
+    rho_scale: Any = Field(
+        1.0,
+        "α of JacobiConv: ρ lies in (-α, α)",
+        Rule("above 0", lambda value: value > 0),
+        ("choice", [0.5, 1.0, 1.5, 2.0]),
+    )
+    sole: Any = Field(False, "whether all channels share a filter", _FLAG, _EITHER)
+    mu: Any = Field(
+        0.9,
+        "μ of GNN-LF",
+        Rule("above 0 and at most 1", lambda value: (value > 0) & (value <= 1)),
+        ("uniform", 0.6, 0.9),
+    )
+    beta: Any = Field(0.9, "β of GNN-HF; a large one hurts", RATE, ("log", 0.01, 1.0))
+    epsilon: Any = Field(
+        0.3,
+        "ε of FAGCN: share of the first hidden features in every layer",
+        RATE,
+        ("step", 0.1, 1.0, 0.1),
+    )
+    depth: Any = Field(2, "layers of FAGCN", _between(1, 8), ("step", 1, 8, 1))
+    degree: Any = Field(2, "orders of ChebNet", _between(0, 3), ("choice", [1, 2, 3]))
+    lambda_l1: Any = Field(
+        0.01, "weight of the L1 penalty on offsets", RATE, ("log", 1e-4, 1.0)
+    )
+    lr_local: Any = Field(
+        0.001,
+        "learning rate of local weights that start at their base model",
+        RATE,
+        ("choice", [0.0, 3e-4, 1e-3, 3e-3, 1e-2]),
+    )
+    decay_local: Any = Field(
+        0.0,
+        "L2 of local weights that start at their base model",
+        RATE,
+        ("choice", [0.0, 1e-4, 1e-3, 1e-2]),
+    )
+    lambda_local: Any = Field(
+        0.0,
+        "weight of the pull of local weights to the base model",
+        RATE,
+        ("choice", [0.0, 1e-3, 1e-2, 1e-1]),
+    )
+    pos_columns: Any = Field(
+        COLUMNS.index("degree+lap+rw"),
+        "standardised columns that local weights are made of; f_p of each kind",
+        _one_of(*COLUMNS),
+        ("choice", list(COLUMNS)),
+    )
+    residual_form: Any = Field(
+        FORMS.index("once"),
+        "weights γ (1 + tanh t), γ (1 + 2 tanh t) or γ + tanh t",
+        _one_of(*FORMS),
+        ("choice", list(FORMS)),
     )
 
 
-class Backbone(NamedTuple):
-    """A spectral GNN that DSF can enhance; bring your own basis.
+FIELDS: dict[str, Field] = dict(_Table._field_defaults)
+"""The table: every field by its name."""
+
+
+class HyperParams(_Table):
+    """Settings that are traced: numbers, or arrays with one entry per run.
+
+    A choice may be given by its word, and is kept as its index. Parameters fall into
+    three groups with a learning rate and a decay each: the maps of the features, γ, and
+    what makes the local weights. Models that publish fewer rates repeat them.
 
     Example:
-      >>> Backbone(basis=lambda hparams: legendre).has_hidden
-      True
+      >>> HyperParams(eta1=0.9, pos_kind="lap")._replace(lr=0.05).pos_kind
+      0
     """
 
-    basis: Callable[[HyperParams], Basis]
-    theta_activation: Callable[[Array], Array] = jnp.tanh  # σ_p of Eq. 7
-    gamma_activation: Callable[[Array], Array] | None = None
-    has_hidden: bool = True  # features -> hidden -> classes; False: no hidden layer
-    filter_op: str = "a_hat"  # what the filter runs on: a name in `OPERATORS`
-    pos_op: str = "a_tilde"  # what positions are propagated on; in the paper Â
-    has_factors: bool = False  # weights are γ_k ∏ ρ_s, and θ becomes ρ (JacobiConv)
+    __slots__ = ()
+
+    def __new__(cls, *args: Any, **changes: Any) -> "HyperParams":
+        """Words become indices, and what is not given its default."""
+        values = _Table(*args, **changes)
+        return tuple.__new__(cls, map(_value_of, cls._fields, values))
+
+    @classmethod
+    def _make(cls, values: Iterable[Any]) -> "HyperParams":  # type: ignore[override]
+        return cls(*values)
 
 
-BACKBONES = {
-    "gpr": Backbone(basis=lambda _: monomial, filter_op="a_tilde"),
-    "bern": Backbone(
-        basis=lambda _: bernstein,
-        theta_activation=jax.nn.sigmoid,
-        gamma_activation=jax.nn.relu,
-    ),
-    "jacobi": Backbone(
-        basis=lambda hparams: released_jacobi(hparams.a, hparams.b),
-        has_hidden=False,
-        # the released class adds neighbours up without the weights it is handed
-        pos_op="a_plus_i",
-        has_factors=True,
-    ),
-    "chebyshev": Backbone(basis=lambda _: chebyshev),
-    "legendre": Backbone(basis=lambda _: legendre),
-}
-
-# The paper's choice where it differs: the classical recurrence.
-CLASSICAL_JACOBI = BACKBONES["jacobi"]._replace(
-    basis=lambda hparams: jacobi(hparams.a, hparams.b)
-)
+def _value_of(name: str, value: Any) -> Any:
+    if isinstance(value, Field):
+        return value.default
+    if not isinstance(value, str):
+        return value
+    rule = FIELDS[name].rule
+    if value not in rule.choices:
+        kind = rule.text if rule.choices else f"a number {rule.text}"
+        raise ValueError(f"{name} must be {kind}, got {value!r}.")
+    return rule.choices.index(value)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ModelConfig:
-    """What fixes the program. Defaults are what the authors ran.
+def check_settings(hparams: HyperParams, *, reads: Collection[str] = ()) -> None:
+    """Refuse values that break the rule of their field; tracers pass.
+
+    Args:
+      hparams: the settings.
+      reads: fields of a model, `Model.reads`; with these, a field beyond them must
+        have its default, since it would change nothing.
+
+    Raises:
+      ValueError: naming field, value, rule and remedy.
 
     Example:
-      >>> ModelConfig(backbone=BACKBONES["gpr"], variant="R").order
-      10
+      >>> check_settings(HyperParams(eta1=13))
+      Traceback (most recent call last):
+        ...
+      ValueError: eta1 must be in [0, 1], got 13; see docs/settings.md.
     """
-
-    backbone: Backbone
-    variant: Variant = "base"  # the base model, or DSF-I / DSF-R on it
-    order: int = 10  # K
-    hidden: int = 64
-    width: int = 64  # of the positions, D
-    # ablations
-    has_ipe: bool = True  # False: N x (K + 1) free weights instead
-    has_lgwd: bool = True  # False: γ fixed at 1
-    has_orth: bool = True  # False: no orthogonality loss
-    # False or "free": the paper's choice where the authors' code has another; for the
-    # paper's operators replace `filter_op` and `pos_op` of the backbone by "a_hat"
-    project_first: bool = True  # classes first, then filter; else Algorithm 1
-    factors_inside: bool = True  # ρ inside the recurrence, from P^(s-1)
-    correlation: Literal["affine", "free"] = "affine"
-    # in neither: 1/N in front of S keeps the positions of variant I informative
-    mean_correlation: bool = False
-
-    def __post_init__(self) -> None:
-        """Check what the annotations cannot."""
-        for name in ("order", "hidden", "width"):
-            least = 0 if name == "order" else 1
-            if not getattr(self, name) >= least:
-                raise ValueError(
-                    f"{name} must be at least {least}, got {getattr(self, name)}; the "
-                    f"paper uses {10 if name == 'order' else 64}."
-                )
-        for name in ("filter_op", "pos_op"):
-            if getattr(self, name) not in OPERATORS:
-                raise ValueError(
-                    f"{name} of the backbone must be one of {', '.join(OPERATORS)}, "
-                    f"got {getattr(self, name)!r}."
-                )
-        is_ablated = not (self.has_ipe and self.has_lgwd and self.has_orth)
-        if is_ablated and self.variant != "R":
+    for name, value in hparams._asdict().items():
+        if isinstance(value, jax.core.Tracer):
+            continue
+        check_value(name, value)
+        if reads and name not in reads and np.any(value != FIELDS[name].default):
             raise ValueError(
-                f"variant must be 'R' for an ablation, got {self.variant!r}; the paper "
-                "ablates DSF-x-R."
+                f"{name} must be left out, got {_plain(value)}: the model does not "
+                f"read it, only {list_fields(reads)}."
             )
 
-    @property
-    def signal_width(self) -> int:
-        """Columns of the widest signal that is multiplied by the graph, about."""
-        return self.width if self.uses_positions else 16
 
-    @property
-    def has_correlation(self) -> bool:
-        """Whether positions are correlated, node by node."""
-        return self.variant == "I"
+def check_config(
+    config: Any, least: Mapping[str, int], **choices: Collection[str]
+) -> None:
+    """Refuse a field of a static configuration that is too small or no known word.
 
-    @property
-    def filter_op(self) -> str:
-        """What the filter runs on."""
-        return self.backbone.filter_op
-
-    @property
-    def pos_op(self) -> str:
-        """What positions are propagated on."""
-        return self.backbone.pos_op
-
-    @property
-    def uses_positions(self) -> bool:
-        """Whether weights come from positions."""
-        return self.variant != "base" and self.has_ipe
-
-    @property
-    def factor_orders(self) -> slice:
-        """Orders of t_k that ρ_1..ρ_K are made of: K of them, the other is not read."""
-        from_paper = self.uses_positions and not self.factors_inside
-        return slice(1, None) if from_paper else slice(self.order)
-
-    @property
-    def uses_orthogonality(self) -> bool:
-        """Whether the loss has the term of Eq. 8."""
-        return self.variant == "R" and self.has_ipe and self.has_orth
-
-    @property
-    def has_hidden(self) -> bool:
-        """Whether features pass a hidden layer; Algorithm 1 always has one."""
-        return self.backbone.has_hidden or not self.project_first
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BaselineConfig:
-    """What fixes the program of a model that the paper compares with.
+    Raises:
+      ValueError: naming field, value and rule.
 
     Example:
-      >>> BaselineConfig(kind="gcn").hidden
-      64
+      >>> check_config(Rule("", bool), {}, text=("on", "off"))
+      Traceback (most recent call last):
+        ...
+      ValueError: text must be one of on, off, got ''.
     """
-
-    kind: Baseline
-    order: int = 10  # K of the polynomial filters
-    hidden: int = 64
-    heads: int = 8  # GAT: of the first layer, together as wide as `hidden`
-    layers: int = 8  # FAGCN
-
-    def __post_init__(self) -> None:
-        """Check what the annotations cannot."""
-        for name in ("order", "hidden", "heads", "layers"):
-            if not getattr(self, name) >= 1:
-                raise ValueError(
-                    f"{name} must be at least 1, got {getattr(self, name)}."
-                )
-        if self.kind == "gat" and self.hidden % self.heads > 0:
+    for name, smallest in least.items():
+        if not getattr(config, name) >= smallest:
             raise ValueError(
-                f"hidden must be a multiple of heads, got {self.hidden} for "
-                f"{self.heads} heads; each head has hidden / heads units."
+                f"{name} must be at least {smallest}, got {getattr(config, name)}; "
+                "choose a larger one."
+            )
+    for name, words in choices.items():
+        if getattr(config, name) not in words:
+            raise ValueError(
+                f"{name} must be one of {', '.join(words)}, got "
+                f"{getattr(config, name)!r}."
             )
 
-    uses_positions = has_correlation = False
 
-    @property
-    def signal_width(self) -> int:
-        """Columns of the widest signal around products with the graph, about."""
-        match self.kind:
-            case "cheb":  # a signal for every order
-                return self.hidden * (self.order + 1)
-            case "fagcn" | "pa-gnn":  # layers that are kept; features and embedding
-                return 2 * self.hidden
-            case "gat":
-                return self.hidden
-            case _:
-                return 16
+def list_fields(reads: Collection[str]) -> str:
+    """Fields in the order of the table, for people.
 
-    @property
-    def filter_op(self) -> str:
-        """What the model runs on."""
-        return "a_hat" if self.kind in ("cheb", "fagcn") else "a_tilde"
+    Example:
+      >>> list_fields({"decay", "lr"})
+      'lr, decay'
+    """
+    return ", ".join(name for name in FIELDS if name in reads)
 
 
-Config = ModelConfig | BaselineConfig
+def check_value(name: str, value: Any) -> None:
+    """Refuse a value that breaks the rule of its field.
+
+    Example:
+      >>> check_value("f_p", 24)
+    """
+    rule, array = FIELDS[name].rule, np.asarray(value)
+    is_number = np.issubdtype(array.dtype, np.number) or array.dtype == bool
+    if not is_number or not np.all(np.isfinite(array) & rule.holds(array)):
+        raise ValueError(
+            f"{name} must be {rule.text}, got {_plain(value)}; see docs/settings.md."
+        )
 
 
-def _named_models() -> dict[str, Config]:
-    models: dict[str, Config] = {}
-    for name, backbone in BACKBONES.items():
-        full = ModelConfig(backbone=backbone, variant="R")
-        models[name] = ModelConfig(backbone=backbone)
-        models[f"dsf-{name}-i"] = ModelConfig(backbone=backbone, variant="I")
-        models[f"dsf-{name}-r"] = full
-        ablations: dict[str, dict[str, Any]] = {
-            "no-ipe": {"has_ipe": False},
-            "no-ipe-no-lgwd": {"has_ipe": False, "has_lgwd": False},
-            "no-lgwd": {"has_lgwd": False},
-            "no-orth": {"has_orth": False},
-        }
-        for suffix, ablated in ablations.items():
-            models[f"dsf-{name}-r-{suffix}"] = dataclasses.replace(full, **ablated)
-    for kind in get_args(Baseline):
-        models[kind] = BaselineConfig(kind=kind, order=3 if kind == "cheb" else 10)
-    return models
+def restrict(hparams: HyperParams, reads: Collection[str]) -> HyperParams:
+    """Settings with the defaults of all fields that a model does not read.
+
+    For settings of another model, or of a file that holds more fields.
+
+    Example:
+      >>> restrict(HyperParams(lr=0.5, eta1=0.9), {"lr"}).eta1
+      0.5
+    """
+    kept = {name: getattr(hparams, name) for name in FIELDS if name in reads}
+    return HyperParams(**kept)
 
 
-MODELS = _named_models()
-"""Every named model: a base model, its DSF-I and DSF-R forms, ablations of R, and the
-baselines of the paper."""
+def settings_to_json(hparams: HyperParams) -> dict[str, Any]:
+    """Settings with words in the place of indices.
+
+    Example:
+      >>> settings_to_json(HyperParams())["pos_kind"]
+      'rw'
+    """
+    return {
+        name: choices[int(value)]
+        if (choices := FIELDS[name].rule.choices)
+        else _plain(value)
+        for name, value in hparams._asdict().items()
+    }
+
+
+def settings_from_json(settings: Mapping[str, Any]) -> HyperParams:
+    """Settings from their JSON form; what is not named keeps its default.
+
+    Example:
+      >>> settings_from_json({"lr": 0.1, "gamma_init": "nppr"}).gamma_init
+      1
+    """
+    return HyperParams(**settings)
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Field and value of a setting written as `field=value`.
+
+    Raises:
+      ValueError: if the field is not known or the value does not suit it.
+
+    Example:
+      >>> parse_setting("eta1=0.5"), parse_setting("pos_kind=lap")
+      (('eta1', 0.5), ('pos_kind', 0))
+    """
+    name, equals, value = text.partition("=")
+    if not equals or name not in FIELDS:
+        raise ValueError(
+            f"--set must be field=value with one of the fields {', '.join(FIELDS)}, "
+            f"got {text!r}."
+        )
+    if FIELDS[name].rule.choices:
+        return name, _value_of(name, value)
+    kinds: dict[type, tuple[str, Callable[[str], Any]]] = {
+        bool: ("true or false", {"true": True, "false": False}.__getitem__),
+        int: ("a whole number", int),
+        float: ("a number", float),
+    }
+    kind, parse = kinds[type(FIELDS[name].default)]
+    try:
+        number = parse(value)
+    except (KeyError, ValueError):
+        raise ValueError(f"{name} must be {kind}, got {value!r}.") from None
+    check_value(name, number)
+    return name, number
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") and np.size(value) == 1 else value

@@ -5,6 +5,7 @@ over edges, the correlation S; all keep runs side by side in one layout (`lanes`
 """
 
 from dsf_jax.ops.correlation import Correlation, correlate
+from dsf_jax.ops.dropout import draw_mask
 from dsf_jax.ops.edge_sums import edge_sum
 from dsf_jax.ops.matrix import SparseFeatures, project
 from dsf_jax.ops.operator import (
@@ -19,8 +20,8 @@ from dsf_jax.ops.operator import (
 from dsf_jax.ops.recurrence import Recurrence
 
 __all__ = [
-    "OPERATORS",
     "Correlation",
+    "OPERATORS",
     "Operator",
     "Recurrence",
     "SparseFeatures",
@@ -28,6 +29,7 @@ __all__ = [
     "a_plus_i",
     "a_tilde",
     "correlate",
+    "draw_mask",
     "edge_sum",
     "l_hat",
     "project",

@@ -154,7 +154,5 @@ def correlate_lanes(
         )
         return jnp.moveaxis(results, 0, 1)
 
-    def no_lanes(_: Correlation, pos: Array) -> Array:
-        return jnp.zeros_like(pos)
-
-    return jax.lax.cond(is_on, all_lanes, no_lanes, correlation, pos)
+    operands = correlation, pos
+    return jax.lax.cond(is_on, all_lanes, lambda _, p: jnp.zeros_like(p), *operands)

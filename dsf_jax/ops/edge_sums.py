@@ -16,10 +16,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from dsf_jax.ops.lanes import fold_lanes
-from dsf_jax.ops.matrix import SparseFeatures, multiply, multiply_transposed
+from dsf_jax.ops.matrix import Pattern, SparseFeatures, multiply
 
 BLOCK = 2048  # edges at a time; 512 to 8192 differ by about 10 %
 
@@ -76,27 +76,7 @@ def unit_matrix(heads: int, units: int, dtype: Any) -> Float[Array, "O M"]:
 
 
 def _run_sum(
-    pattern: SparseFeatures, values: Float[Array, "_ E M"], x: Float[Array, "_ N M U"]
-) -> Float[Array, "L N M U"]:
-    if x.shape[2] == 1:
-        return multiply(pattern, values[..., 0], x[..., 0, :])[:, :, None, :]
-    return _sum_heads(pattern.columns, pattern.entry_rows, values, x)
-
-
-def _run_transposed(
-    pattern: SparseFeatures, values: Float[Array, "_ E M"], g: Float[Array, "_ N M U"]
-) -> Float[Array, "L N M U"]:
-    if g.shape[2] == 1:
-        return multiply_transposed(pattern, values[..., 0], g[..., 0, :])[:, :, None, :]
-    order = pattern.transpose_order
-    return _sum_heads(pattern.rows, pattern.columns[order], values[:, order], g)
-
-
-def _sum_heads(
-    senders: Int[Array, " E"],
-    receivers: Int[Array, " E"],  # non-decreasing
-    values: Float[Array, "_ E M"],
-    x: Float[Array, "_ N M U"],
+    pattern: Pattern, values: Float[Array, "_ E M"], x: Float[Array, "_ N M U"]
 ) -> Float[Array, "L N M U"]:
     """Heads side by side in one sorted segment sum, a block of edges at a time.
 
@@ -105,6 +85,8 @@ def _sum_heads(
     cache: an array of [E, M U] would not.
     """
     _, num_nodes, heads, units = x.shape
+    if heads == 1:
+        return multiply(pattern, values[..., 0], x[..., 0, :])[:, :, None, :]
     lanes = max(values.shape[0], x.shape[0])
 
     def one_lane(own: tuple[Array, Array]) -> Array:
@@ -119,8 +101,8 @@ def _sum_heads(
 
         blocks = (
             _in_blocks(weights, 0),
-            _in_blocks(senders, 0),
-            _in_blocks(receivers, num_nodes),  # past the end: dropped
+            _in_blocks(pattern.columns, 0),
+            _in_blocks(pattern.rows, num_nodes),  # past the end: dropped
         )
         return jax.lax.scan(add, jnp.zeros_like(wide), blocks)[0]
 
@@ -136,27 +118,20 @@ def _in_blocks(x: Array, fill: int) -> Array:
 
 
 _sum = fold_lanes(_run_sum, lane_axes=(None, 0, 0), out_axes=0)
-_transposed = fold_lanes(_run_transposed, lane_axes=(None, 0, 0), out_axes=0)
 
 
 @jax.custom_vjp
 def _edge_sum(
-    pattern: SparseFeatures, weights: Array, slopes: Array, p: Array, q: Array, x: Array
+    edges: SparseFeatures, weights: Array, slopes: Array, p: Array, q: Array, x: Array
 ) -> Array:
-    return _sum(pattern, weights, x)
-
-
-def _edge_sum_fwd(
-    pattern: SparseFeatures, weights: Array, slopes: Array, p: Array, q: Array, x: Array
-) -> tuple[Array, Any]:
-    return _sum(pattern, weights, x), (pattern, weights, slopes, x)
+    return _sum(edges.entries, weights, x)
 
 
 def _edge_sum_bwd(residuals: Any, g: Array) -> tuple[Any, ...]:
-    pattern, weights, slopes, x = residuals
-    p_gradient = _inner(g, _sum(pattern, slopes, x))
-    q_gradient = _inner(x, _transposed(pattern, slopes, g))
-    x_gradient = _transposed(pattern, weights, g)
+    edges, weights, slopes, x = residuals
+    p_gradient = _inner(g, _sum(edges.entries, slopes, x))
+    q_gradient = _inner(x, _sum(edges.transposed, slopes[:, edges.order], g))
+    x_gradient = _sum(edges.transposed, weights[:, edges.order], g)
     return None, None, None, p_gradient, q_gradient, x_gradient
 
 
@@ -169,4 +144,4 @@ def _inner(
     return jnp.matmul(products, unit_matrix(heads, units, x.dtype), precision="highest")
 
 
-_edge_sum.defvjp(_edge_sum_fwd, _edge_sum_bwd)
+_edge_sum.defvjp(lambda *args: (_edge_sum(*args), (*args[:3], args[5])), _edge_sum_bwd)

@@ -7,12 +7,13 @@ function, loop included, runs once. `fold_lanes` teaches `vmap` that rule.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.custom_batching import custom_vmap
+from jax.custom_batching import custom_vmap, sequential_vmap
 
 
 def fold_lanes(
@@ -46,94 +47,42 @@ def fold_lanes(
 
     @folded.def_vmap
     def rule(axis_size: int, in_batched: Any, *args: Any) -> tuple[Any, Any]:
-        without_lanes = [
-            batched
-            for batched, axis in zip(in_batched, lane_axes, strict=True)
-            if axis is None
+        triples = list(zip(args, in_batched, lane_axes, strict=True))
+        if any(jax.tree.leaves([b for _, b, axis in triples if axis is None])):
+            in_axes = jax.tree.map(lambda b: 0 if b else None, tuple(in_batched))
+            out = jax.vmap(sequential_vmap(folded), in_axes)(*args)
+            return out, jax.tree.map(lambda _: True, out)
+        lanes = max(
+            leaf.shape[axis + is_batched]
+            for arg, batched, axis in triples
+            if axis is not None
+            for leaf, is_batched in zip(
+                jax.tree.leaves(arg), jax.tree.leaves(batched), strict=True
+            )
+        )
+
+        def merge(axis: int, leaf: Array, is_batched: bool) -> Array:
+            if not is_batched and leaf.shape[axis] == 1:
+                return leaf  # shared by all lanes as it is
+            leaf = leaf if is_batched else leaf[None]
+            shape = list(leaf.shape)
+            shape[0], shape[axis + 1] = axis_size, lanes
+            leaf = jnp.moveaxis(jnp.broadcast_to(leaf, shape), 0, axis)
+            return jax.lax.collapse(leaf, axis, axis + 2)
+
+        def split(axis: int, leaf: Array) -> Array:
+            shape = list(leaf.shape)
+            shape[axis : axis + 1] = [axis_size, lanes]
+            return jnp.moveaxis(leaf.reshape(shape), axis, 0)
+
+        merged = [
+            arg if axis is None else jax.tree.map(partial(merge, axis), arg, batched)
+            for arg, batched, axis in triples
         ]
-        if any(jax.tree.leaves(without_lanes)):
-            out = _one_by_one(folded, axis_size, in_batched, args)
-        else:
-            out = _all_at_once(folded, axis_size, in_batched, args, lane_axes, out_axes)
+        out = jax.tree.map(
+            lambda axis, part: jax.tree.map(partial(split, axis), part),
+            *(out_axes, folded(*merged)),
+        )
         return out, jax.tree.map(lambda _: True, out)
 
     return folded
-
-
-def num_lanes(args: Sequence[Any], lane_axes: Sequence[int | None]) -> int:
-    """Lanes of the argument that has the most.
-
-    Example:
-      >>> num_lanes([jnp.ones((3, 1)), jnp.ones((4, 2, 5))], [1, 0])
-      4
-    """
-    return max(
-        leaf.shape[axis]
-        for arg, axis in zip(args, lane_axes, strict=True)
-        if axis is not None
-        for leaf in jax.tree.leaves(arg)
-    )
-
-
-def _all_at_once(
-    fn: Callable[..., Any],
-    axis_size: int,
-    in_batched: Any,
-    args: Sequence[Any],
-    lane_axes: Sequence[int | None],
-    out_axes: int | tuple[int, ...],
-) -> Any:
-    """Merge the batch into the lanes, call once, take the batch out again."""
-    lanes = max(
-        leaf.shape[axis + is_batched]
-        for arg, batched, axis in zip(args, in_batched, lane_axes, strict=True)
-        if axis is not None
-        for leaf, is_batched in zip(
-            jax.tree.leaves(arg), jax.tree.leaves(batched), strict=True
-        )
-    )
-
-    def merge(leaf: Array, is_batched: bool, axis: int) -> Array:
-        if not is_batched and leaf.shape[axis] == 1:
-            return leaf  # shared by all lanes as it is
-        leaf = leaf if is_batched else leaf[None]
-        shape = list(leaf.shape)
-        shape[0], shape[axis + 1] = axis_size, lanes
-        leaf = jnp.moveaxis(jnp.broadcast_to(leaf, shape), 0, axis)
-        return jax.lax.collapse(leaf, axis, axis + 2)
-
-    def split(leaf: Array, axis: int) -> Array:
-        shape = list(leaf.shape)
-        shape[axis : axis + 1] = [axis_size, lanes]
-        return jnp.moveaxis(leaf.reshape(shape), axis, 0)
-
-    def split_all(out: Any, axis: int) -> Any:
-        return jax.tree.map(lambda leaf: split(leaf, axis), out)
-
-    merged = [
-        arg
-        if axis is None
-        else jax.tree.map(lambda leaf, b, axis=axis: merge(leaf, b, axis), arg, batched)
-        for arg, batched, axis in zip(args, in_batched, lane_axes, strict=True)
-    ]
-    out = fn(*merged)
-    if isinstance(out_axes, int):
-        return split_all(out, out_axes)
-    return tuple(map(split_all, out, out_axes))
-
-
-def _one_by_one(
-    fn: Callable[..., Any], axis_size: int, in_batched: Any, args: Sequence[Any]
-) -> Any:
-    """Loop over the batch; arrays that are not batched are shared."""
-    leaves, treedef = jax.tree.flatten(list(args))
-    batched = jax.tree.leaves(in_batched)
-
-    def call(i: Array) -> Any:
-        element = [
-            leaf[i] if is_batched else leaf
-            for leaf, is_batched in zip(leaves, batched, strict=True)
-        ]
-        return fn(*jax.tree.unflatten(treedef, element))
-
-    return jax.lax.map(call, jnp.arange(axis_size))

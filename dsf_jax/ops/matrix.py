@@ -6,7 +6,7 @@ on the same pattern: the runs are stacked block-diagonally into one CSR product,
 gradient uses the stored transpose. Nothing is scattered.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.struct
 import jax
@@ -16,8 +16,28 @@ import scipy.sparse as sp
 from jax import Array
 from jaxtyping import Float, Int
 
-from dsf_jax.ops.csr import csr_matmul
+from dsf_jax.ops.kernels import Csr, csr_matmul
 from dsf_jax.ops.lanes import fold_lanes
+
+
+class Pattern(NamedTuple):
+    """Where the entries of an M x N matrix are, row by row.
+
+    Example:
+      >>> Pattern.of(sp.csr_array([[0.0, 2.0], [1.0, 0.0]])).columns.tolist()
+      [1, 0]
+    """
+
+    rows: Int[Array, " Z"]
+    columns: Int[Array, " Z"]
+    indptr: Int[Array, " M1"]  # entries of row i are indptr[i]:indptr[i + 1]
+
+    @classmethod
+    def of(cls, csr: sp.csr_array) -> "Pattern":
+        """That of a matrix on the host."""
+        rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+        parts = rows, csr.indices, csr.indptr
+        return cls(*(jnp.asarray(part, dtype=jnp.int32) for part in parts))
 
 
 @flax.struct.dataclass
@@ -33,17 +53,14 @@ class SparseFeatures:
     __no_type_check__ = True  # JAX fills pytrees with tracers, flags, specs ...
 
     values: Float[Array, " Z"]
-    columns: Int[Array, " Z"]
-    indptr: Int[Array, " N1"]
-    entry_rows: Int[Array, " Z"]  # row of each entry
-    transpose_order: Int[Array, " Z"]  # values[transpose_order] are in CSC order
-    rows: Int[Array, " Z"]  # row of each entry, in CSC order
-    transpose_indptr: Int[Array, " F1"]
+    entries: Pattern
+    transposed: Pattern
+    order: Int[Array, " Z"]  # values[order] are those of the transpose
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of nodes N and of features F."""
-        return self.indptr.shape[0] - 1, self.transpose_indptr.shape[0] - 1
+        return len(self.entries.indptr) - 1, len(self.transposed.indptr) - 1
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> "SparseFeatures":
@@ -51,20 +68,18 @@ class SparseFeatures:
         csr = sp.csr_array(matrix, copy=True)
         csr.sum_duplicates()
         csr.eliminate_zeros()
-        numbered = sp.csr_array(
-            (np.arange(csr.nnz), csr.indices, csr.indptr), csr.shape
-        )
-        transpose = sp.csc_array(numbered)
+        return cls.of(csr)
+
+    @classmethod
+    def of(cls, csr: sp.csr_array) -> "SparseFeatures":
+        """As `from_scipy`, entry by entry: stored zeros stay."""
+        numbers = (np.arange(csr.nnz), csr.indices, csr.indptr)
+        numbered = sp.csr_array(sp.csr_array(numbers, csr.shape).T)
         return cls(
             values=jnp.asarray(csr.data, dtype=float),
-            columns=jnp.asarray(csr.indices, dtype=jnp.int32),
-            indptr=jnp.asarray(csr.indptr, dtype=jnp.int32),
-            entry_rows=jnp.asarray(
-                np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr)), dtype=jnp.int32
-            ),
-            transpose_order=jnp.asarray(transpose.data, dtype=jnp.int32),
-            rows=jnp.asarray(transpose.indices, dtype=jnp.int32),
-            transpose_indptr=jnp.asarray(transpose.indptr, dtype=jnp.int32),
+            entries=Pattern.of(csr),
+            transposed=Pattern.of(numbered),
+            order=jnp.asarray(numbered.data, dtype=jnp.int32),
         )
 
 
@@ -96,76 +111,50 @@ def project(
 
 
 def multiply(
-    features: SparseFeatures, values: Float[Array, "_ Z"], w: Float[Array, "_ F H"]
-) -> Float[Array, "L N H"]:
-    """Products X W of lanes that may have their own values on the pattern of X.
+    pattern: Pattern, values: Float[Array, "_ Z"], x: Float[Array, "_ N H"]
+) -> Float[Array, "L M H"]:
+    """Products of lanes that may have their own values on one pattern.
 
     Not differentiable, and without a rule for `jax.vmap`: see `project`.
 
     Example:
-      >>> x = SparseFeatures.from_scipy(sp.csr_array([[0.0, 2.0], [1.0, 0.0]]))
-      >>> multiply(x, jnp.asarray([[3.0, 4.0]]), jnp.eye(2)[None]).tolist()
+      >>> pattern = Pattern.of(sp.csr_array([[0.0, 2.0], [1.0, 0.0]]))
+      >>> multiply(pattern, jnp.asarray([[3.0, 4.0]]), jnp.eye(2)[None]).tolist()
       [[[0.0, 3.0], [4.0, 0.0]]]
     """
-    return _lane_product(features.columns, features.indptr, values, w)
-
-
-def multiply_transposed(
-    features: SparseFeatures, values: Float[Array, "_ Z"], g: Float[Array, "_ N H"]
-) -> Float[Array, "L F H"]:
-    """Products Xᵀ G, as `multiply`.
-
-    Example:
-      >>> x = SparseFeatures.from_scipy(sp.csr_array([[0.0, 2.0], [1.0, 0.0]]))
-      >>> multiply_transposed(x, jnp.asarray([[3.0, 4.0]]), jnp.eye(2)[None]).tolist()
-      [[[0.0, 4.0], [3.0, 0.0]]]
-    """
-    in_csc_order = values[:, features.transpose_order]
-    return _lane_product(features.rows, features.transpose_indptr, in_csc_order, g)
-
-
-def _lane_product(
-    columns: Int[Array, " Z"],
-    indptr: Int[Array, " M1"],
-    values: Float[Array, "_ Z"],
-    x: Float[Array, "_ N H"],
-) -> Float[Array, "L M H"]:
-    """Products of matrices on one pattern, one per lane."""
+    _, columns, indptr = pattern
     num_rows = indptr.shape[0] - 1
     _, num_columns, width = x.shape
     if values.shape[0] == 1:  # the same matrix for all lanes: one wide product
         wide = jnp.moveaxis(x, 0, 1).reshape(num_columns, -1)
-        product = csr_matmul(values[0], columns, indptr, wide)
+        product = csr_matmul(Csr(values[0], columns, indptr), wide)
         return jnp.moveaxis(product.reshape(num_rows, -1, width), 1, 0)
     lanes, num_entries = values.shape
     lane = jnp.arange(lanes, dtype=jnp.int32)[:, None]
     starts = (indptr[None, :-1] + num_entries * lane).reshape(-1)
-    product = csr_matmul(
-        values.reshape(-1),
-        (columns[None] + num_columns * lane).reshape(-1),
-        jnp.append(starts, jnp.int32(lanes * num_entries)),
-        jnp.broadcast_to(x, (lanes, num_columns, width)).reshape(-1, width),
+    stacked = Csr(
+        values=values.reshape(-1),
+        columns=(columns[None] + num_columns * lane).reshape(-1),
+        indptr=jnp.append(starts, jnp.int32(lanes * num_entries)),
     )
-    return product.reshape(lanes, num_rows, width)
+    wide = jnp.broadcast_to(x, (lanes, num_columns, width)).reshape(-1, width)
+    return csr_matmul(stacked, wide).reshape(lanes, num_rows, width)
 
 
-_folded = fold_lanes(multiply, lane_axes=(None, 0, 0), out_axes=0)
-_folded_transposed = fold_lanes(multiply_transposed, lane_axes=(None, 0, 0), out_axes=0)
+_multiply = fold_lanes(multiply, lane_axes=(None, 0, 0), out_axes=0)
 
 
 @jax.custom_vjp
 def _project(features: SparseFeatures, values: Array, w: Array) -> Array:
-    return _folded(features, values, w)
-
-
-def _project_fwd(
-    features: SparseFeatures, values: Array, w: Array
-) -> tuple[Array, tuple[SparseFeatures, Array]]:
-    return _folded(features, values, w), (features, values)
+    return _multiply(features.entries, values, w)
 
 
 def _project_bwd(residuals: Any, g: Array) -> tuple[None, None, Array]:
-    return None, None, _folded_transposed(*residuals, g)
+    features, values = residuals
+    return None, None, _multiply(features.transposed, values[:, features.order], g)
 
 
-_project.defvjp(_project_fwd, _project_bwd)
+_project.defvjp(
+    lambda features, *args: (_project(features, *args), (features, args[0])),
+    _project_bwd,
+)

@@ -17,10 +17,10 @@ import scipy.sparse as sp
 from jax import Array
 from jaxtyping import Float, Int
 
-from dsf_jax.graph.graph import Graph, normalise
-from dsf_jax.ops.csr import csr_matmul
+from dsf_jax.graph.graph import Graph, check_graph, normalise
+from dsf_jax.ops.kernels import Csr, Twins, csr_matmul, find_twins, multiply_twins
 from dsf_jax.ops.lanes import fold_lanes
-from dsf_jax.ops.twins import Twins, find_twins, multiply_twins
+from dsf_jax.ops.nodes import Halo, fetch_rows
 
 Kernel = Literal["segment", "csr", "twins", "dense"]
 
@@ -61,6 +61,7 @@ class Operator:
     dense: Float[Array, "N N"] | None  # the same matrix, for the dense kernel only
     twins: Twins | None  # and by groups of nodes, for the kernel of that name
     kernel: Kernel = flax.struct.field(pytree_node=False)
+    halo: Halo | None = None  # where rows are shared out over devices
 
     @property
     def num_nodes(self) -> int:
@@ -148,6 +149,7 @@ def a_hat(graph: Graph, *, kernel: Kernel | Literal["auto"] = "auto") -> Operato
        [0.707 0.    0.707]
        [0.    0.707 0.   ]]
     """
+    check_graph(graph)
     return Operator.from_scipy(normalise(graph.to_scipy()), kernel=kernel)
 
 
@@ -189,8 +191,25 @@ def l_hat(graph: Graph, *, kernel: Kernel | Literal["auto"] = "auto") -> Operato
       >>> l_hat(edge).to_dense().tolist()
       [[1.0, -1.0], [-1.0, 1.0]]
     """
+    check_graph(graph)
     identity = sp.eye_array(graph.num_nodes)
     return Operator.from_scipy(identity - normalise(graph.to_scipy()), kernel=kernel)
+
+
+def check_operator(op: Any) -> None:
+    """Refuse what is no `Operator`, such as a matrix or a graph.
+
+    Example:
+      >>> check_operator(np.eye(2))
+      Traceback (most recent call last):
+      TypeError: op must be an Operator, got ndarray; use a_hat(graph), or
+      Operator.from_scipy(scipy.sparse.csr_array(matrix)) for one of your own.
+    """
+    if not isinstance(op, Operator):
+        raise TypeError(
+            f"op must be an Operator, got {type(op).__name__}; use a_hat(graph), or "
+            "Operator.from_scipy(scipy.sparse.csr_array(matrix)) for one of your own."
+        )
 
 
 def propagate(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"]:
@@ -244,28 +263,17 @@ def propagate_lanes(op: Operator, x: Float[Array, "N L C"]) -> Float[Array, "N L
     return propagate(op, x.reshape(x.shape[0], -1)).reshape(x.shape)
 
 
-@jax.custom_vjp
-def _propagate(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"]:
-    return _product(op, x)
-
-
-def _propagate_fwd(op: Operator, x: Array) -> tuple[Array, Operator]:
-    return _propagate(op, x), op
-
-
-def _propagate_bwd(op: Operator, g: Array) -> tuple[None, Array]:
-    return None, _propagate(op, g)
-
-
-_propagate.defvjp(_propagate_fwd, _propagate_bwd)
-
-
 def _multiply(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"]:
+    if op.halo is not None:
+        x = fetch_rows(op.halo, x)
     match op.kernel:
         case "segment":
-            return _segment_product(op, x)
+            messages = op.weights.astype(x.dtype)[:, None] * x[op.senders]
+            return jax.ops.segment_sum(
+                messages, op.receivers, op.num_nodes, indices_are_sorted=True
+            )
         case "csr":
-            return csr_matmul(op.weights, op.senders, op.indptr, x)
+            return csr_matmul(Csr(op.weights, op.senders, op.indptr), x)
         case "twins":
             assert op.twins is not None
             return multiply_twins(op.twins, x)
@@ -275,14 +283,11 @@ def _multiply(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"]:
             return jnp.matmul(op.dense.astype(x.dtype), x, precision="highest")
 
 
-_product = fold_lanes(_multiply, lane_axes=(None, 1), out_axes=1)
-
-
-def _segment_product(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"]:
-    messages = op.weights.astype(x.dtype)[:, None] * x[op.senders]
-    return jax.ops.segment_sum(
-        messages, op.receivers, op.num_nodes, indices_are_sorted=True
-    )
+_propagate = jax.custom_vjp(fold_lanes(_multiply, lane_axes=(None, 1), out_axes=1))
+_propagate.defvjp(
+    lambda op, x: (_propagate(op, x), op),
+    lambda op, g: (None, _propagate(op, g)),  # symmetric
+)
 
 
 def resolve_kernel(
@@ -333,4 +338,5 @@ OPERATORS = {"a_hat": a_hat, "a_tilde": a_tilde, "a_plus_i": a_plus_i}
 
 
 def _with_loops(graph: Graph) -> sp.csr_array:
+    check_graph(graph)
     return sp.csr_array(graph.to_scipy() + sp.eye_array(graph.num_nodes))

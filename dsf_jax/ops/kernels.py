@@ -1,4 +1,4 @@
-"""Twins: nodes with the same neighbours, whose sums are made once.
+"""Kernels of sparse products on a CPU: by rows, and by groups of nodes that are twins.
 
 Rows i and j of a symmetric matrix M are twins if they are proportional off the
 diagonal: nodes with the same neighbours, for every normalisation of a graph. With s_i
@@ -10,7 +10,7 @@ exactly. On Chameleon 2,277 nodes are 1,223 groups, and B has 29,104 entries whe
 65,019.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,9 +18,53 @@ import scipy.sparse as sp
 from jax import Array
 from jaxtyping import Float, Int
 
-from dsf_jax.ops.csr import Csr, csr_matmul
-
+CSR_COLUMNS = 8  # the native CPU kernel needs 4x longer off multiples of 8 columns
 DIGITS = 12  # to which rows of length 1 must agree
+
+
+class Csr(NamedTuple):
+    """An M x N matrix by rows.
+
+    Example:
+      >>> matrix = Csr.from_scipy(sp.csr_array([[0.0, 2.0]]))
+      >>> csr_matmul(matrix, jnp.asarray([[3.0], [4.0]])).tolist()
+      [[8.0]]
+    """
+
+    values: Float[Array, " Z"]
+    columns: Int[Array, " Z"]
+    indptr: Int[Array, " M1"]  # entries of row i are indptr[i]:indptr[i + 1]
+
+    @classmethod
+    def from_scipy(cls, matrix: Any) -> "Csr":
+        """The same matrix on the device."""
+        csr = sp.csr_array(matrix)
+        return cls(
+            values=jnp.asarray(csr.data),
+            columns=jnp.asarray(csr.indices, dtype=jnp.int32),
+            indptr=jnp.asarray(csr.indptr, dtype=jnp.int32),
+        )
+
+
+def csr_matmul(matrix: Csr, x: Float[Array, "N C"]) -> Float[Array, "M C"]:
+    """Product of an M x N matrix by rows with x, on the native CPU kernel.
+
+    The only use of JAX's sparse arrays, which are no longer developed. Neither batching
+    nor differentiation keeps the native kernel: callers bring their own rules.
+
+    Example:
+      >>> one_row = Csr(jnp.asarray([2.0]), jnp.asarray([1]), jnp.asarray([0, 1]))
+      >>> csr_matmul(one_row, jnp.asarray([[3.0], [4.0]])).tolist()
+      [[8.0]]
+    """
+    from jax.experimental.sparse import BCSR
+
+    width = x.shape[1]
+    padded = jnp.pad(x, ((0, 0), (0, -width % CSR_COLUMNS)))
+    values, columns, indptr = matrix
+    shape = (indptr.shape[0] - 1, x.shape[0])
+    product = BCSR((values.astype(x.dtype), columns, indptr), shape=shape) @ padded
+    return product[:, :width]
 
 
 class Twins(NamedTuple):
@@ -92,6 +136,6 @@ def multiply_twins(twins: Twins, x: Float[Array, "N C"]) -> Float[Array, "N C"]:
       >>> multiply_twins(find_twins(sp.eye_array(2).tocsr()), jnp.ones((2, 1))).tolist()
       [[1.0], [1.0]]
     """
-    sums = csr_matmul(*twins.between, csr_matmul(*twins.gather, x))
+    sums = csr_matmul(twins.between, csr_matmul(twins.gather, x))
     own = twins.diagonal.astype(x.dtype)[:, None] * x
-    return csr_matmul(*twins.spread, sums) + own
+    return csr_matmul(twins.spread, sums) + own
