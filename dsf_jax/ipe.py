@@ -182,11 +182,12 @@ def orthogonality_loss(
     """
     pos = keep_nodes(pos, is_node)
     centred = keep_nodes(pos - mean_nodes(pos, is_node)[None, :], is_node)
-    squares = total(jnp.sum(centred**2, axis=0, keepdims=True))
+    # one Gram matrix serves both forms, and its diagonal has the lengths of the columns
+    gram = total(_gram(jnp.where(normalize, centred, pos)))
+    squares = jnp.diagonal(gram)
     # a constant column stays 0, gradient included
-    unit = centred * jax.lax.rsqrt(jnp.where(squares > 0, squares, 1.0))
-    columns = jnp.where(normalize, unit, pos)  # one Gram matrix serves both forms
-    gram = total(_gram(columns))
+    scale = jax.lax.rsqrt(jnp.where(squares > 0, squares, 1.0))
+    gram = jnp.where(normalize, scale[:, None] * gram * scale[None, :], gram)
     identity = jnp.eye(pos.shape[1], dtype=pos.dtype)
     difference = jnp.where(normalize, gram - identity, gram * (1 - identity))
     return jnp.sum(difference**2) / pos.shape[1]
@@ -251,40 +252,50 @@ def _backward(
     pos0, last_bar = jnp.broadcast_to(pos0, shape), jnp.broadcast_to(last_bar, shape)
     logits_bar = jnp.broadcast_to(logits_bar, (len(logits_bar), lanes, len(pos0)))
     eta1, eta2, scale = strengths[:, None, :, None]
-    widen = jax.tree.map(
+    correlation_bar = jax.tree.map(
         lambda leaf: jnp.zeros((lanes, *leaf.shape[1:]), leaf.dtype), correlation
     )
 
-    def step(carry: Any, inputs: Any) -> Any:
-        pos_bar, pos0_bar, correlation_bar = carry
-        w, t_bar, pos, before = inputs
-        pos_bar = pos_bar + t_bar.T[:, :, None] * w[None]
-        raw_bar = (1 - pos**2) * pos_bar  # tanh' = 1 - tanh²
-        pos0_bar = pos0_bar + eta1 * raw_bar
-        smooth_bar = (1 - eta1) * raw_bar
-        before_bar = (1 + eta2) * propagate_lanes(op, smooth_bar)
-        if correlation is not None:
-            _, pullback = jax.vjp(
-                lambda c, p: correlate_lanes(is_on, c, p), correlation, before
-            )
-            step_bar, p_bar = pullback(-eta2 * scale * smooth_bar)
-            before_bar = before_bar + p_bar
-            correlation_bar = jax.tree.map(jnp.add, correlation_bar, step_bar)
-        w_bar = _sum_nodes(t_bar.T[:, :, None] * pos)
-        return (before_bar, pos0_bar, correlation_bar), w_bar
-
-    # S needs the positions before each step; R does not, and gets no copy of the stack
-    before = None if correlation is None else jnp.concatenate([pos0[None], stack])[:-1]
-    start = (last_bar, jnp.zeros_like(last_bar), widen)
-    inputs = (heads.w[1:], logits_bar[1:], stack, before)
-    (pos_bar, pos0_bar, correlation_bar), w_bar = jax.lax.scan(
-        step, start, inputs, reverse=True
-    )
-    pos0_bar = pos0_bar + pos_bar + logits_bar[0].T[:, :, None] * heads.w[0][None]
-    first_bar = _sum_nodes(logits_bar[0].T[:, :, None] * pos0)
     heads_bar = Heads(
-        w=jnp.concatenate([first_bar[None], w_bar]), bias=logits_bar.sum(axis=2)
+        w=jnp.concatenate(
+            [_sum_nodes(logits_bar[:1], pos0[None]), _sum_nodes(logits_bar[1:], stack)]
+        ),
+        bias=logits_bar.sum(axis=2),
     )
+
+    def read_back(k: Any) -> Array:  # what t_k adds to the gradient of P^(k)
+        return logits_bar[k].T[:, :, None] * heads.w[k][None]
+
+    def step_back(raw_bar: Array, before: Array) -> tuple[Array, Correlation | None]:
+        """From before the tanh of one step to the positions before that step."""
+        before_bar = (1 - eta1) * (1 + eta2) * propagate_lanes(op, raw_bar)
+        if correlation is None:
+            return before_bar, None
+        _, pullback = jax.vjp(
+            lambda c, p: correlate_lanes(is_on, c, p), correlation, before
+        )
+        own_bar, p_bar = pullback(-eta2 * scale * (1 - eta1) * raw_bar)
+        return before_bar + p_bar, own_bar
+
+    def step(carry: Any, k: Array) -> tuple[Any, None]:
+        raw_bar, total_bar, correlation_bar = carry
+        pos = jax.lax.dynamic_index_in_dim(stack, k - 1, keepdims=False)
+        pos_bar, own_bar = step_back(raw_bar, pos)
+        correlation_bar = jax.tree.map(jnp.add, correlation_bar, own_bar)
+        # tanh' = 1 - tanh²
+        raw_bar = (1 - pos**2) * (pos_bar + read_back(k))
+        return (raw_bar, total_bar + raw_bar, correlation_bar), None
+
+    order = len(stack)
+    if order == 0:
+        return correlation_bar, heads_bar, last_bar + read_back(0)
+    raw_bar = (1 - stack[-1] ** 2) * (last_bar + read_back(order))
+    carry = (raw_bar, raw_bar, correlation_bar)
+    carry, _ = jax.lax.scan(step, carry, jnp.arange(1, order), reverse=True)
+    raw_bar, total_bar, correlation_bar = carry
+    pos_bar, own_bar = step_back(raw_bar, pos0)
+    correlation_bar = jax.tree.map(jnp.add, correlation_bar, own_bar)
+    pos0_bar = pos_bar + eta1 * total_bar + read_back(0)
     return correlation_bar, heads_bar, pos0_bar
 
 
@@ -296,15 +307,22 @@ _encode.defvjp(
 )
 
 
-# Sums as products with ones: XLA's own are slower, and an einsum over lanes would
-# change the layout of the positions first.
+# A matrix product reads the positions once. With L lanes it makes L times the numbers
+# that are needed, which is still cheaper than a pass that writes products to be summed.
 
 
 def _read_head(head: Heads, pos: Float[Array, "N L D"]) -> Float[Array, "L N"]:
-    ones = jnp.ones(pos.shape[2], dtype=pos.dtype)
-    return ((pos * head.w[None]) @ ones).T + head.bias[:, None]
+    lanes, width = pos.shape[1:]
+    own = jnp.eye(lanes, dtype=pos.dtype)[:, None, :] * head.w[:, :, None]
+    flat = pos.reshape(len(pos), lanes * width)
+    return (flat @ own.reshape(lanes * width, lanes)).T + head.bias[:, None]
 
 
-def _sum_nodes(x: Float[Array, "N L D"]) -> Float[Array, "L D"]:
-    ones = jnp.ones(x.shape[0], dtype=x.dtype)
-    return (ones @ x.reshape(x.shape[0], -1)).reshape(x.shape[1:])
+def _sum_nodes(
+    t: Float[Array, "K L N"], pos: Float[Array, "K N _ D"]
+) -> Float[Array, "K L D"]:
+    (num_orders, lanes, num_nodes), width = t.shape, pos.shape[3]
+    pos = jnp.broadcast_to(pos, (num_orders, num_nodes, lanes, width))
+    sums = t @ pos.reshape(num_orders, num_nodes, lanes * width)
+    lane = jnp.arange(lanes)
+    return sums.reshape(num_orders, lanes, lanes, width)[:, lane, lane]

@@ -149,7 +149,7 @@ def test_lanes_equal_a_loop(case, rng):
         assert_trees_close(pick(shared_start), alone)
 
 
-def test_vmapped_gradient_is_two_loops_of_wide_products(rng):
+def test_vmapped_gradient_has_wide_products_only(rng):
     op = a_tilde(GRAPHS["random"], kernel="csr")
     pos0 = draw(rng, 6, 20, WIDTH)
     heads = draw_heads(rng)
@@ -159,7 +159,8 @@ def test_vmapped_gradient_is_two_loops_of_wide_products(rng):
 
     jaxpr = jax.make_jaxpr(jax.vmap(jax.value_and_grad(loss)))(pos0)
     products = [found for found in products_in(jaxpr.jaxpr) if found[0] == "csr"]
-    assert products == [("csr", (20, 6 * WIDTH))] * 2
+    # one loop forward; one back, whose last product is outside of it
+    assert products == [("csr", (20, 6 * WIDTH))] * 3
 
 
 @settings(deadline=None, max_examples=20)

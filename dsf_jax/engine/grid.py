@@ -43,7 +43,7 @@ from dsf_jax.ops.correlation import BLOCK_ROWS
 from dsf_jax.ops.nodes import NODES
 from dsf_jax.train import JobResults, Jobs, TrainConfig, TrainData, make_program
 
-PIECE_SECONDS = 1.0  # a shorter one pays more for the memory it takes and gives back
+PIECE_SECONDS = 3.0  # each takes its memory anew: in 1 s, 8 % of the time on Pubmed
 POLL_SECONDS = 0.01
 MEMORY = Path("/proc/meminfo")
 
