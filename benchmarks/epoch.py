@@ -94,10 +94,14 @@ def program_mb(data: TrainData, model: Model, lanes: int) -> float:
 
 
 def time_epochs(
-    dataset: Dataset, data: TrainData, name: str, lanes: int, epochs: int
+    dataset: Dataset,
+    data: TrainData,
+    name: str,
+    hparams: HyperParams,
+    lanes: int,
+    epochs: int,
 ) -> dict[str, object]:
     """Full lanes, every run of equal length, no early end."""
-    hparams = comparable_settings(dataset.name, name)
     jobs = grid_jobs(hparams, num_splits=1, num_seeds=lanes, seed=0)
     train_config = TrainConfig(
         num_classes=dataset.num_classes, epochs=epochs, patience=epochs, lanes=lanes
@@ -142,15 +146,18 @@ def main() -> None:
     model = MODELS[arguments.model]
     for dataset in datasets:
         if arguments.nodes:
-            data = prepare_random(dataset, model)
+            data, hparams = prepare_random(dataset, model), HyperParams()
         else:
+            hparams = comparable_settings(dataset.name, arguments.model)
             splits = make_splits(dataset, num_splits=1)
             data = prepare(dataset, splits, model=model)
         for label in arguments.lanes:
             note(f"{dataset.name}, {arguments.model}: {label} lanes")
             auto = label == "auto"
             lanes = choose_lanes(data, model=model) if auto else int(label)
-            case = time_epochs(dataset, data, arguments.model, lanes, arguments.epochs)
+            case = time_epochs(
+                *(dataset, data, arguments.model, hparams, lanes, arguments.epochs)
+            )
             if arguments.nodes:
                 case["program_mb"] = program_mb(data, model, lanes)
             print_case(chosen_by=label, **case)

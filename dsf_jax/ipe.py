@@ -307,20 +307,21 @@ _encode.defvjp(
 )
 
 
-# A matrix product reads the positions once. With L lanes it makes L times the numbers
-# that are needed, which is still cheaper than a pass that writes products to be summed.
+# Sums as matrix products, which read the positions once: XLA's own are slower, and an
+# einsum over lanes would change the layout of the positions first.
 
 
 def _read_head(head: Heads, pos: Float[Array, "N L D"]) -> Float[Array, "L N"]:
-    lanes, width = pos.shape[1:]
-    own = jnp.eye(lanes, dtype=pos.dtype)[:, None, :] * head.w[:, :, None]
-    flat = pos.reshape(len(pos), lanes * width)
-    return (flat @ own.reshape(lanes * width, lanes)).T + head.bias[:, None]
+    if pos.shape[1] == 1:
+        return (pos[:, 0] @ head.w[0])[None] + head.bias[:, None]
+    ones = jnp.ones(pos.shape[2], dtype=pos.dtype)
+    return ((pos * head.w[None]) @ ones).T + head.bias[:, None]
 
 
 def _sum_nodes(
     t: Float[Array, "K L N"], pos: Float[Array, "K N _ D"]
 ) -> Float[Array, "K L D"]:
+    # of every pair of lanes, which costs less than a pass that writes the products
     (num_orders, lanes, num_nodes), width = t.shape, pos.shape[3]
     pos = jnp.broadcast_to(pos, (num_orders, num_nodes, lanes, width))
     sums = t @ pos.reshape(num_orders, num_nodes, lanes * width)
