@@ -252,10 +252,10 @@ def _backward(
     pos0, last_bar = jnp.broadcast_to(pos0, shape), jnp.broadcast_to(last_bar, shape)
     logits_bar = jnp.broadcast_to(logits_bar, (len(logits_bar), lanes, len(pos0)))
     eta1, eta2, scale = strengths[:, None, :, None]
-    correlation_bar = jax.tree.map(
-        lambda leaf: jnp.zeros((lanes, *leaf.shape[1:]), leaf.dtype), correlation
+    correlation = jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf, (lanes, *leaf.shape[1:])), correlation
     )
-
+    correlation_bar = jax.tree.map(jnp.zeros_like, correlation)
     heads_bar = Heads(
         w=jnp.concatenate(
             [_sum_nodes(logits_bar[:1], pos0[None]), _sum_nodes(logits_bar[1:], stack)]
@@ -271,6 +271,7 @@ def _backward(
         before_bar = (1 - eta1) * (1 + eta2) * propagate_lanes(op, raw_bar)
         if correlation is None:
             return before_bar, None
+        before = jnp.broadcast_to(before, shape)
         _, pullback = jax.vjp(
             lambda c, p: correlate_lanes(is_on, c, p), correlation, before
         )

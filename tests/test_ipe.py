@@ -149,6 +149,24 @@ def test_lanes_equal_a_loop(case, rng):
         assert_trees_close(pick(shared_start), alone)
 
 
+def test_many_gradients_of_the_same_positions_equal_a_loop(case, rng):
+    """Only the cotangents have lanes, as for a Jacobian."""
+    correlation, settings, _ = case
+    pos0, heads = draw(rng, GRAPH.num_nodes, WIDTH), draw_heads(rng)
+
+    def run(*args):
+        correlation, heads, pos0 = args
+        encoding = encode(a_tilde(GRAPH), pos0, heads, correlation, **settings)
+        return encoding.logits, encoding.pos
+
+    outputs, pullback = jax.vjp(run, correlation, heads, pos0)
+    bars = jax.tree.map(lambda out: draw(rng, 3, *out.shape), outputs)
+    together = jax.vmap(pullback)(bars)
+    one_by_one = [pullback(jax.tree.map(lambda b, i=i: b[i], bars)) for i in range(3)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *one_by_one)
+    assert_trees_close(together, stacked)
+
+
 def test_vmapped_gradient_has_wide_products_only(rng):
     op = a_tilde(GRAPHS["random"], kernel="csr")
     pos0 = draw(rng, 6, 20, WIDTH)
