@@ -278,6 +278,8 @@ def _backward(
         own_bar, p_bar = pullback(-eta2 * scale * (1 - eta1) * raw_bar)
         return before_bar + p_bar, own_bar
 
+    # carries the gradient before the tanh, as product and sum both read that: XLA would
+    # make it twice, or copy it, if it were made and used within a step
     def step(carry: Any, k: Array) -> tuple[Any, None]:
         raw_bar, total_bar, correlation_bar = carry
         pos = jax.lax.dynamic_index_in_dim(stack, k - 1, keepdims=False)
