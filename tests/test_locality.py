@@ -4,11 +4,13 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from dsf_jax import Graph, load_dataset
+from dsf_jax import Graph, regions
 from dsf_jax.graph.locality import (
+    count_local_edges,
     eigenspace_frequency,
     local_frequency,
     local_homophily,
+    unevenness,
 )
 from dsf_jax.ops import l_hat
 from tests.graphs import GRAPHS, random_edges
@@ -35,6 +37,55 @@ def test_local_homophily_equals_naive(graph, hops, rng):
         else:
             expected = np.mean([labels[p] == labels[q] for p, q in edges])
             np.testing.assert_allclose(ours[node], expected)
+
+
+def measure(graph, labels, hops=2):
+    return unevenness(graph, labels, count_local_edges(graph, labels, hops=hops))
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_unevenness_equals_naive(graph, hops, rng):
+    labels = rng.integers(-1, 3, size=graph.num_nodes)
+    a, pairs, near = graph.to_scipy().toarray() > 0, [], []
+    for p, q in zip(*np.nonzero(np.triu(a)), strict=True):
+        if labels[p] >= 0 and labels[q] >= 0:
+            pairs.append(labels[p] == labels[q])
+    for node in range(graph.num_nodes):
+        edges = subgraph_edges(graph, node, hops)
+        known = [(p, q) for p, q in edges if min(labels[p], labels[q]) >= 0]
+        if known:
+            near.append((np.mean([labels[p] == labels[q] for p, q in known]), known))
+    found = measure(graph, labels, hops)
+    if not near:
+        assert np.all(np.isnan(found))
+        return
+    shares, overall = np.asarray([share for share, _ in near]), np.mean(pairs)
+    by_chance = [overall * (1 - overall) / len(known) for _, known in near]
+    twins = [
+        a[i].any() and any(np.array_equal(a[i], row) for row in np.delete(a, i, axis=0))
+        for i in range(len(a))
+    ]
+    np.testing.assert_allclose(
+        found,
+        [
+            np.sqrt(np.mean((shares - shares.mean()) ** 2)),
+            np.sqrt(np.mean(by_chance)),
+            np.mean(np.abs(shares - overall) > 0.2),
+            np.mean(twins),
+        ],
+        atol=1e-12,
+    )
+
+
+def test_unevenness_tells_regions_from_an_even_graph(rng):
+    uneven = regions()
+    found = measure(uneven.graph, uneven.labels)
+    assert found.spread > 3 * found.chance
+    assert found.unlike > 0.5
+    even = Graph.from_edges(random_edges(600, 1800, seed=1), num_nodes=600)
+    found = measure(even, rng.integers(0, 2, size=600))
+    assert found.spread < 1.5 * found.chance
+    assert found.unlike < 0.1
 
 
 @pytest.mark.parametrize("hops", [1, 2])
@@ -79,15 +130,6 @@ def test_blocks_of_nodes_do_not_matter(monkeypatch, rng):
 def test_hops_below_one_are_refused():
     with pytest.raises(ValueError, match="hops must be at least 1, got 0"):
         local_homophily(GRAPHS["path"], np.zeros(7, dtype=int), hops=0)
-
-
-@pytest.mark.data
-@pytest.mark.slow
-def test_squirrel_with_two_hops():
-    dataset = load_dataset("squirrel")
-    values = local_homophily(dataset.graph, dataset.labels, hops=2)
-    assert values.shape == (5201,)
-    assert 0 <= values.min() <= values.max() <= 1
 
 
 def test_one_column_spaces_are_eigenvectors(graph):

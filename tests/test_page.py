@@ -48,6 +48,7 @@ NUMBERS = {
     **{"nodes": 60, "edges": 170, "metric": "accuracy", "val": 80.0, "test": 75.0},
     **{"epochs": 9.0, "curve_spread": 0.3, "communities": 3, "variance_share": 0.5},
     **{"variance_share_by_chance": 0.03, "distance_correlation": float("nan")},
+    "unevenness": {"spread": 0.3, "chance": 0.1, "unlike": 0.6, "twins": 0.0},
     "ratio_spread": dict.fromkeys(RatioSpread._fields, 0.25),
 }
 
@@ -107,7 +108,7 @@ def test_groups_are_those_of_the_figures(filters):
 def test_every_quantity_has_a_meaning(filters):
     data = data_of(page_of(filters))
     told = [*data["ofNode"], *data["ofModel"], *data["ofGraph"]]
-    assert len(told) == 2 + 4 + 12
+    assert len(told) == 2 + 4 + 16
     for quantity in told:
         assert re.fullmatch(r"[A-Z].+\.", quantity["meaning"]), quantity["name"]
 
@@ -258,7 +259,7 @@ def test_every_number_is_explained_on_hover_and_focus(opened):
         ".map((element) => element.textContent)"
     )
     assert unexplained == []
-    assert len(opened.find_elements("css selector", "tr")) == 3 + 12
+    assert len(opened.find_elements("css selector", "tr")) == 3 + 16
     tip = opened.find_element("id", "tip")
     row = opened.find_element("css selector", "#whole tr")
     ActionChains(opened).move_to_element(row).perform()

@@ -3,12 +3,14 @@
 import pytest
 
 from dsf_jax.explain.summary import describe_graph, describe_model
+from dsf_jax.graph.locality import Unevenness
 from dsf_jax.graph.spectrum import RatioSpread
 
 MODEL = {"metric": "accuracy", "val": 80.0, "test": 75.04, "epochs": 9.0}
 GRAPH = {
     **{"nodes": 2277, "edges": 31371, "communities": 15, "variance_share": 0.426},
     **{"variance_share_by_chance": 0.0062, "distance_correlation": 0.378},
+    "unevenness": Unevenness(0.1104, 0.034, 0.051, 0.571)._asdict(),
     "ratio_spread": RatioSpread(0.0, 0.0651, 0.712, 0.001, 0.49, 0.65)._asdict(),
 }
 
@@ -26,6 +28,9 @@ def test_values_are_rounded_for_people():
     }
     found = told(describe_graph(GRAPH))
     assert found["edges"] == "31,371"
+    assert found["spread of local homophily"] == "0.11"
+    assert found["nodes unlike the whole"] == "5.1 %"
+    assert found["nodes with a twin"] == "57 %"
     assert found["variance between them"] == "43 %"
     assert found["the same by chance"] == "0.62 %"
     assert found["rank correlation"] == "0.38"
@@ -45,9 +50,11 @@ def test_what_is_not_known_is_not_a_number_on_the_screen():
     model = MODEL | {"test": float("nan"), "curve_spread": 0.0}
     assert "test score" not in told(describe_model(model))
     odd = {"variance_share": float("nan"), "distance_correlation": float("nan")}
+    odd["unevenness"] = Unevenness(*[float("nan")] * 4)._asdict()
     found = told(describe_graph(GRAPH | odd | {"ratio_spread": None}))
     assert found["variance between them"] == found["rank correlation"] == "none"
-    assert len(found) == 6
+    assert found["spread of local homophily"] == found["nodes with a twin"] == "none"
+    assert len(found) == 10
 
 
 def test_the_meaning_of_a_score_is_that_of_its_metric():

@@ -75,6 +75,17 @@ def test_noise_is_the_share_of_wrong_links():
         assert abs(equal[inside].mean() - expected) < 0.03
 
 
+@pytest.mark.parametrize("contrast", [0.0, 0.5, 1.0])
+def test_contrast_is_how_much_region_1_differs_from_region_0(contrast):
+    dataset = regions(3000, contrast=contrast, noise=0.1, num_bridges=0)
+    one = np.asarray(dataset.graph.senders)
+    is_equal = (
+        dataset.labels[one] == dataset.labels[np.asarray(dataset.graph.receivers)]
+    )
+    shares = [is_equal[region_of(3000)[one] == region].mean() for region in (0, 1)]
+    np.testing.assert_allclose(shares, [0.9, 0.9 - 0.8 * contrast], atol=0.02)
+
+
 @pytest.mark.parametrize("phi", [-1.0, -0.5, 0.0, 0.5, 1.0])
 def test_csbm_meets_its_formulas(phi):
     num_nodes, num_features, degree, epsilon = 2000, 400, 5.0, 3.25
@@ -107,6 +118,7 @@ def test_csbm_lists_no_pair_twice():
         (lambda: regions(30), "num_nodes must be at least 60, got 30"),
         (lambda: regions(degree=1), "degree must be at least 2"),
         (lambda: regions(noise=0.7), "noise must lie in"),
+        (lambda: regions(contrast=1.1), "contrast must lie in"),
         (lambda: csbm(phi=1.5), "phi must lie in"),
         (lambda: csbm(phi=0.5, degree=4.0), "degree must be at least 4.25"),
     ],

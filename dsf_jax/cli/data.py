@@ -29,6 +29,9 @@ from dsf_jax.data.dataset import Dataset
 from dsf_jax.data.files import data_folder
 from dsf_jax.data.own import read_dataset
 from dsf_jax.data.splits import report_splits
+from dsf_jax.graph.locality import count_local_edges, unevenness
+
+MOST_NODES = 20_000  # of a graph whose surroundings are counted: half a minute
 
 
 def datasets(
@@ -112,6 +115,21 @@ def _facts(dataset: Dataset) -> dict[str, Any]:
         "masks": masks,
         "homophily": _rounded(found.homophily),
         "class_homophily": _rounded(found.class_homophily),
+        **_unevenness(dataset),
+    }
+
+
+def _unevenness(dataset: Dataset) -> dict[str, float | None]:
+    """How much surroundings differ; nothing of a graph that is too large for it."""
+    graph, labels = dataset.graph, dataset.labels
+    if graph.num_nodes > MOST_NODES or graph.num_edges == 0:
+        return {}
+    found = unevenness(graph, labels, count_local_edges(graph, labels))
+    return {
+        "spread_of_local_homophily": _rounded(found.spread),
+        "spread_by_chance": _rounded(found.chance),
+        "share_of_nodes_unlike_the_whole": _rounded(found.unlike),
+        "share_of_nodes_with_a_twin": _rounded(found.twins),
     }
 
 

@@ -19,6 +19,7 @@ def regions(
     num_features: int = 16,
     signal: float = 1.5,
     noise: float = 0.1,
+    contrast: float = 1.0,
     num_bridges: int = 12,
 ) -> Dataset:
     """Three regions that need different filters; the embedded default.
@@ -46,6 +47,8 @@ def regions(
       num_features: F.
       signal: |m|; a single node is classified with probability Φ(|m|).
       noise: share of links in regions 0 and 1 that join the wrong classes.
+      contrast: from 0, where region 1 is linked as region 0 and one filter serves both,
+        over 0.5, where its links say nothing, to 1, where they say the opposite.
       num_bridges: links between regions.
 
     Returns:
@@ -63,14 +66,16 @@ def regions(
     _check("num_nodes", num_nodes, 60)
     _check("degree", degree, 2)
     _check("noise", noise, 0, 0.5)  # at one half links say nothing
+    _check("contrast", contrast, 0, 1)
     rng = np.random.Generator(np.random.PCG64(seed))
     region = region_of(num_nodes)
     labels = np.arange(num_nodes) % 2
     rows = [np.flatnonzero(region == r) for r in range(NUM_REGIONS)]
     cold = np.concatenate([nodes[: len(nodes) // 2] for nodes in rows[:2]])
+    wrong = 1 - noise if contrast == 1 else noise + contrast * (1 - 2 * noise)
     edges = [
         _cold_links(rows[0], labels, rng, degree, wrong=noise),
-        _cold_links(rows[1], labels, rng, degree, wrong=1 - noise),
+        _cold_links(rows[1], labels, rng, degree, wrong=wrong),
         _random_links(rows[2], rows[2], rng, degree * len(rows[2]) // 2),
     ]
     for _ in range(num_bridges):

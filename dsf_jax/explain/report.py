@@ -39,7 +39,12 @@ from dsf_jax.explain.summary import (
 )
 from dsf_jax.filters import response
 from dsf_jax.graph.homophily import edge_homophily
-from dsf_jax.graph.locality import local_homophily
+from dsf_jax.graph.locality import (
+    Unevenness,
+    count_local_edges,
+    homophily_of,
+    unevenness,
+)
 from dsf_jax.graph.spectrum import (
     MAX_NODES,
     RatioSpread,
@@ -57,14 +62,16 @@ class Locality(NamedTuple):
 
     hops: int
     homophily: Float[np.ndarray, " N"]
+    unevenness: Unevenness
     ratios: dict[str, Float[np.ndarray, " N"]]  # ξ by "low (λ = 0.06)"; {} if too large
     spread: RatioSpread | None
 
 
 def measure_locality(dataset: Dataset, *, hops: int = 2) -> Locality:
-    """Local homophily, and local frequencies of the low, middle and high eigenspace.
+    """Local homophily, how uneven it is, and local frequencies of three eigenspaces.
 
-    Frequencies need a dense eigendecomposition: they are left out above `MAX_NODES`.
+    The eigenspaces are a low, a middle and a high one. They need a dense
+    eigendecomposition, and are left out above `MAX_NODES`.
 
     Args:
       dataset: the data set.
@@ -78,19 +85,22 @@ def measure_locality(dataset: Dataset, *, hops: int = 2) -> Locality:
       >>> list(measure_locality(regions(60)).ratios)[2].split()[0]
       'high'
     """
-    homophily = local_homophily(dataset.graph, dataset.labels, hops=hops)
-    if dataset.graph.num_nodes > MAX_NODES or dataset.graph.num_edges == 0:
-        return Locality(hops, homophily, {}, None)
-    spaces = eigenspaces(dataset.graph)
+    graph, labels = dataset.graph, dataset.labels
+    counts = count_local_edges(graph, labels, hops=hops)
+    homophily, found = homophily_of(counts), unevenness(graph, labels, counts)
+    if graph.num_nodes > MAX_NODES or graph.num_edges == 0:
+        return Locality(hops, homophily, found, {}, None)
+    spaces = eigenspaces(graph)
     chosen = representative_spaces(spaces)
-    rows = frequency_ratios(dataset.graph, list(chosen.values()), hops=hops)
+    rows = frequency_ratios(graph, list(chosen.values()), hops=hops)
     names = (
         f"{name} (λ = {space.eigval:.3g}"
         + (f", {space.multiplicity} times)" if space.multiplicity > 1 else ")")
         for name, space in chosen.items()
     )
-    spread = ratio_spread(dataset.graph, spaces, hops=hops)
-    return Locality(hops, homophily, dict(zip(names, rows, strict=True)), spread)
+    spread = ratio_spread(graph, spaces, hops=hops)
+    ratios = dict(zip(names, rows, strict=True))
+    return Locality(hops, homophily, found, ratios, spread)
 
 
 def write_report(
@@ -242,6 +252,7 @@ def _numbers(
         **scores,
         "curve_spread": filters.spread,
         "is_diverse": filters.spread >= LEAST_SPREAD,
+        "unevenness": locality.unevenness._asdict(),
         "communities": num_communities,
         "variance_share": variance_share(filters.beta, found),
         "variance_share_by_chance": (num_communities - 1)

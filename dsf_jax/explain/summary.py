@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Num
 
+from dsf_jax.graph.locality import UNLIKE
 from dsf_jax.models.diversity import LEAST_SPREAD
 
 _SCORES = {
@@ -82,8 +83,9 @@ def describe_graph(numbers: dict[str, Any]) -> list[Quantity]:
       >>> numbers = {"nodes": 600, "edges": 1745, "communities": 5}
       >>> numbers |= {"variance_share": 0.93, "variance_share_by_chance": 0.007}
       >>> numbers |= {"distance_correlation": 0.63, "ratio_spread": None}
-      >>> [found.value for found in describe_graph(numbers)]
-      ['600', '1,745', '5', '93 %', '0.7 %', '0.63']
+      >>> uneven = {"spread": 0.33, "chance": 0.09, "unlike": 0.67, "twins": 0.0}
+      >>> [found.value for found in describe_graph(numbers | {"unevenness": uneven})]
+      ['600', '1,745', '0.33', '0.09', '67 %', '0 %', '5', '93 %', '0.7 %', '0.63']
     """
     found = [
         Quantity("nodes", f"{numbers['nodes']:,}", "Nodes of the graph."),
@@ -92,6 +94,7 @@ def describe_graph(numbers: dict[str, Any]) -> list[Quantity]:
             f"{numbers['edges']:,}",
             "Links of the graph, each counted once; loops are left out.",
         ),
+        *describe_unevenness(numbers["unevenness"]),
         Quantity(
             "communities",
             f"{numbers['communities']:,}",
@@ -119,6 +122,48 @@ def describe_graph(numbers: dict[str, Any]) -> list[Quantity]:
     ]
     ratios = numbers["ratio_spread"]
     return found if ratios is None else found + _describe_ratios(ratios)
+
+
+def describe_unevenness(figures: dict[str, float]) -> list[Quantity]:
+    """How much the surroundings of nodes differ, which one can tell before training.
+
+    Args:
+      figures: of `dsf_jax.graph.Unevenness`.
+
+    Returns:
+      The quantities.
+
+    Example:
+      >>> even = {"spread": 0.1, "chance": 0.1, "unlike": 0.0, "twins": 0.5}
+      >>> describe_unevenness(even)[0].value
+      '0.10'
+    """
+    return [
+        Quantity(
+            "spread of local homophily",
+            _decimal(figures["spread"]),
+            "Standard deviation of the local homophily between nodes (Definition 1): "
+            "filters of their own can only help where surroundings differ.",
+        ),
+        Quantity(
+            "spread by chance",
+            _decimal(figures["chance"]),
+            "The same if edges joined equal classes as often everywhere, and chance "
+            "alone made nodes differ: those with few edges near vary most.",
+        ),
+        Quantity(
+            "nodes unlike the whole",
+            _percent(figures["unlike"]),
+            f"Nodes whose local homophily is further than {UNLIKE} from that of all "
+            "edges.",
+        ),
+        Quantity(
+            "nodes with a twin",
+            _percent(figures["twins"]),
+            "Nodes with the same neighbours as another node. A twin in the training "
+            "set gives much away.",
+        ),
+    ]
 
 
 def _describe_ratios(ratios: dict[str, float]) -> list[Quantity]:

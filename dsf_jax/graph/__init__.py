@@ -12,9 +12,13 @@ from dsf_jax.graph.homophily import class_homophily, edge_homophily
 from dsf_jax.graph.krylov import large_eigenpairs
 from dsf_jax.graph.laplacian import laplacian_features
 from dsf_jax.graph.locality import (
+    Unevenness,
+    count_local_edges,
     eigenspace_frequency,
+    homophily_of,
     local_frequency,
     local_homophily,
+    unevenness,
 )
 from dsf_jax.graph.positional import PositionalFeatures, positional_features
 from dsf_jax.graph.random_walk import random_walk_features, sketch_random_walks
@@ -28,11 +32,14 @@ from dsf_jax.graph.spectrum import (
 __all__ = [
     "Graph",
     "PositionalFeatures",
+    "Unevenness",
     "class_homophily",
+    "count_local_edges",
     "edge_homophily",
     "eigenspace_frequency",
     "eigenspaces",
     "frequency_ratios",
+    "homophily_of",
     "laplacian_features",
     "large_eigenpairs",
     "leading_eigenpairs",
@@ -45,4 +52,5 @@ __all__ = [
     "ratio_spread",
     "representative_spaces",
     "sketch_random_walks",
+    "unevenness",
 ]

@@ -6,16 +6,20 @@ one product: values [V, E] times the 0/1 matrix [E, block] of edges inside. Bloc
 small: no N x N array.
 """
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from dsf_jax.graph.graph import Graph
+from dsf_jax.graph.homophily import edge_homophily
 
 BLOCK_ENTRIES = 2**22  # of the 0/1 matrix; 32 MB in float64
 _COLUMNS = 64  # of eigenvectors at a time
+UNLIKE = 0.2  # least |h_i - H| of a node that is unlike the whole graph
 
 
 def local_homophily(
@@ -38,13 +42,89 @@ def local_homophily(
       >>> local_homophily(path, np.asarray([0, 0, 1, 1]), hops=1).tolist()
       [1.0, 0.5, 0.5, 1.0]
     """
+    return homophily_of(count_local_edges(graph, labels, hops=hops))
+
+
+def homophily_of(counts: Float[np.ndarray, "2 N"]) -> Float[np.ndarray, " N"]:
+    """Local label homophily h_i of counts that are known already.
+
+    Example:
+      >>> homophily_of(np.asarray([[1.0, 0.0], [4.0, 0.0]])).tolist()
+      [0.25, nan]
+    """
+    equal, all_edges = counts
+    is_empty = all_edges == 0
+    return np.where(is_empty, np.nan, equal / np.where(is_empty, 1.0, all_edges))
+
+
+def count_local_edges(
+    graph: Graph, labels: Int[np.ndarray, " N"], *, hops: int = 2
+) -> Float[np.ndarray, "2 N"]:
+    """Edges around each node that join equal classes, and all of them (Definition 1).
+
+    Example:
+      >>> path = Graph.from_edges([(0, 1), (1, 2), (2, 3)], num_nodes=4)
+      >>> count_local_edges(path, np.asarray([0, 0, 1, 1]), hops=1).tolist()
+      [[1.0, 1.0, 1.0, 1.0], [1.0, 2.0, 2.0, 1.0]]
+    """
     one, other, _ = _undirected(graph)
     is_known = (labels[one] >= 0) & (labels[other] >= 0)
     is_equal = is_known & (labels[one] == labels[other])
     values = np.stack([is_equal, is_known]).astype(np.float64)
-    equal, all_edges = _local_edge_sums(graph, values, hops)
-    is_empty = all_edges == 0
-    return np.where(is_empty, np.nan, equal / np.where(is_empty, 1.0, all_edges))
+    return _local_edge_sums(graph, values, hops)
+
+
+class Unevenness(NamedTuple):
+    """How much the neighbourhoods of one graph differ; from `unevenness`."""
+
+    spread: float  # standard deviation of h_i between nodes
+    chance: float  # what it would be if edges were alike everywhere
+    unlike: float  # share of nodes with |h_i - H| > `UNLIKE`
+    twins: float  # share of nodes with the same neighbours as another node
+
+
+def unevenness(
+    graph: Graph, labels: Int[np.ndarray, " N"], counts: Float[np.ndarray, "2 N"]
+) -> Unevenness:
+    """How uneven homophily is over a graph, before any training.
+
+    Filters of their own can only serve nodes whose surroundings differ from others. A
+    mean over few edges varies by chance alone: if every edge joined equal classes with
+    probability H, the variance of h_i would be about
+
+        mean_i H (1 - H) / |E_{i,k}|
+
+    Args:
+      graph: the graph; weights are not looked at.
+      labels: class of each node; edges at a node of class -1 do not count.
+      counts: from `count_local_edges`.
+
+    Returns:
+      The figures, NaN without edges; nodes with no edge near do not count.
+
+    Example:
+      >>> edges = [(0, 1), (1, 2), (3, 4), (4, 5)]  # two paths, alike and mixed
+      >>> paths = Graph.from_edges(edges, num_nodes=6)
+      >>> labels = np.asarray([0, 0, 0, 0, 1, 0])
+      >>> found = unevenness(paths, labels, count_local_edges(paths, labels))
+      >>> found.spread, round(found.chance, 3), found.unlike, round(found.twins, 3)
+      (0.5, 0.354, 1.0, 0.667)
+    """
+    is_near = counts[1] > 0
+    if not is_near.any():
+        return Unevenness(*[float("nan")] * 4)
+    near, overall = counts[:, is_near], edge_homophily(graph, labels)
+    local = homophily_of(near)
+    chance = np.mean(overall * (1 - overall) / near[1])
+    adjacency = graph.to_scipy()
+    rows = np.split(adjacency.indices, adjacency.indptr[1:-1])
+    sizes = Counter(row.tobytes() for row in rows if len(row))
+    return Unevenness(
+        spread=float(np.std(local)),
+        chance=float(np.sqrt(chance)),
+        unlike=float(np.mean(np.abs(local - overall) > UNLIKE)),
+        twins=sum(size for size in sizes.values() if size > 1) / len(rows),
+    )
 
 
 def local_frequency(
