@@ -1,6 +1,7 @@
 """Do diverse filters pay that start at their base model? A study with controls.
 
     python benchmarks/local_weights.py --datasets chameleon --models dsf-gpr-residual
+    python benchmarks/local_weights.py --contrast
     python benchmarks/local_weights.py --render
 
 Every model of a graph has the same search: 24 trials on 2 splits, the 5 best again on
@@ -11,6 +12,9 @@ Controls have the settings that the residual form was given, with one thing chan
     degree     log-degrees alone
     features   the base model, with the columns appended to its features
     wide       the base model, with a hidden layer as large as the extra parameters
+
+When does it pay? `--contrast` runs `regions` from two regions that are linked alike
+(contrast 0) to opposite ones (1), each searched on its own, and draws the gains.
 
 One record per case in `results/local_weights.jsonl`, settings in
 `results/local_weights_tuned.jsonl`; what is there is skipped, and what is on its way
@@ -38,6 +42,7 @@ from dsf_jax.experiments.evaluation import evaluate
 from dsf_jax.experiments.intervals import paired_difference
 from dsf_jax.experiments.presets import default_settings
 from dsf_jax.experiments.search import tune
+from dsf_jax.graph.locality import count_local_edges, unevenness
 from dsf_jax.graph.positional import positional_features
 from dsf_jax.models.anchored import (
     NUM_COLUMNS,
@@ -53,12 +58,15 @@ from dsf_jax.models.zoo import MODELS
 RESULTS = ROOT / "benchmarks" / "results"
 RECORDS, TUNED = RESULTS / "local_weights.jsonl", RESULTS / "local_weights_tuned.jsonl"
 PAGE = ROOT / "docs" / "local-weights.md"
+CONTRAST_FIGURE = ROOT / "docs" / "figures" / "contrast.svg"
 BACKBONES = {"gpr": "GPR-GNN", "bern": "BernNet"}
 LOCALS = ("r", "residual", "mixture", "content")
 DATASETS = (
     *("regions", "texas", "wisconsin", "cornell", "chameleon", "cora", "citeseer"),
     *("actor", "chameleon-filtered", "squirrel-filtered"),
 )
+CONTRASTS = {f"regions-{percent}": percent / 100 for percent in (0, 25, 50, 75, 100)}
+CONTRAST_MODELS = ("gpr", "dsf-gpr-r", "dsf-gpr-residual")
 SEARCH = {"num_trials": 24, "num_splits": 2, "num_finalists": 5}
 SEEDS = 4
 MODEL_NAMES = tuple(
@@ -149,6 +157,8 @@ CONTROLS = {
 
 @functools.cache
 def _load(name: str) -> Dataset:
+    if name in CONTRASTS:
+        return regions(contrast=CONTRASTS[name])._replace(name=name)
     return regions() if name == "regions" else load_dataset(name)
 
 
@@ -196,6 +206,16 @@ def render(rows: list[Row]) -> str:
     for backbone, title in BACKBONES.items():
         if any(case.model == backbone for case in found):
             parts.append(f"## {title}\n\n{_gains(found, backbone)}")
+    if contrast := _contrast_rows(found):
+        header = [
+            "contrast",
+            "spread of h_i",
+            "by chance",
+            "GPR-GNN",
+            *_CONTRAST_TITLES,
+        ]
+        text = f"{_CONTRAST_TEXT}\n{table(header, contrast)}"
+        parts.append(f"## When does it pay?\n\n{text}")
     parts.append(f"## Controls\n\n{_CONTROLS_TEXT}\n{_control_table(found)}")
     return "\n".join(parts)
 
@@ -211,6 +231,47 @@ def _gains(found: dict[Case, Row], backbone: str) -> str:
         cells = ("" if row is None else _gain(row, base) for row in own)
         lines.append([dataset, value(base), *cells])
     return table(header, lines)
+
+
+def _contrast_rows(found: dict[Case, Row]) -> list[list[str]]:
+    lines = []
+    for name, contrast in CONTRASTS.items():
+        base, *rows = (found.get(Case(name, model)) for model in CONTRAST_MODELS)
+        if base is None:
+            continue
+        graph, labels = _load(name).graph, _load(name).labels
+        uneven = unevenness(graph, labels, count_local_edges(graph, labels))
+        cells = ("" if row is None else _gain(row, base) for row in rows)
+        figures = (f"{contrast:g}", f"{uneven.spread:.2f}", f"{uneven.chance:.2f}")
+        lines.append([*figures, value(base), *cells])
+    return lines
+
+
+def draw_contrast(rows: list[Row]) -> None:
+    """Gains by contrast with intervals over splits, where all cases are known."""
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    import matplotlib.pyplot as plt
+
+    found = {case_of(row): row for row in rows}
+    if any(Case(name, m) not in found for name in CONTRASTS for m in CONTRAST_MODELS):
+        return
+    mpl.rcParams["svg.hashsalt"] = "contrast"  # equal records, equal bytes
+    figure, ax = plt.subplots(figsize=(5, 3.4), layout="constrained")
+    for model, title in zip(CONTRAST_MODELS[1:], _CONTRAST_TITLES, strict=True):
+        pairs = ((found[Case(n, model)], found[Case(n, "gpr")]) for n in CONTRASTS)
+        gains = [
+            paired_difference(same_runs(own, base), same_runs(base, own), "clustered")
+            for own, base in pairs
+        ]
+        means, halves = zip(*((gain.mean, gain.half) for gain in gains), strict=True)
+        x = list(CONTRASTS.values())
+        ax.errorbar(x, means, halves, fmt="o-", capsize=3, label=title)
+    ax.axhline(0, color="0.6", lw=0.8)
+    ax.set(xlabel="contrast of the regions", ylabel="points above GPR-GNN")
+    ax.legend()
+    figure.savefig(CONTRAST_FIGURE, metadata={"Date": None})
 
 
 def _gain(row: Row, base: Row) -> str:
@@ -277,6 +338,15 @@ paired, run by run, ± half of the 95 % interval over the ten splits; bold where
 intervals over the runs do not overlap. In brackets: the spread of the filters between
 nodes, in percent of the shared filter.
 """
+_CONTRAST_TITLES = ("DSF-R as published", "residual")
+_CONTRAST_TEXT = """`regions` with two regions that are linked alike (contrast 0), to
+those that need opposite filters (1); links of the third region say nothing throughout.
+Each graph has searches of its own. The spread of the local homophily h_i
+(`dsf_jax.graph.unevenness`), and what chance alone would make of it, are known before
+any training. Controls were not run on these graphs.
+
+![Gains over GPR-GNN by the contrast of the regions](figures/contrast.svg)
+"""
 _CONTROLS_TEXT = """The residual form less its base model, and the same with one thing
 changed: columns of other nodes (`shuffled`), log-degrees alone (`degree`), the base
 with the columns among its features (`features`), the base with as many more parameters
@@ -290,8 +360,11 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="+", default=DATASETS)
     parser.add_argument("--models", nargs="+", default=MODEL_NAMES)
     parser.add_argument("--controls", action="store_true", help="run controls, too")
+    parser.add_argument("--contrast", action="store_true", help="only these graphs")
     parser.add_argument("--render", action="store_true", help="only write the page")
     arguments = parser.parse_args()
+    if arguments.contrast:
+        arguments.datasets, arguments.models = CONTRASTS, CONTRAST_MODELS
     use_all_cores()
     for dataset in () if arguments.render else arguments.datasets:
         cases = tuple(Case(dataset, model) for model in arguments.models)
@@ -300,6 +373,7 @@ def main() -> None:
                 run_case(case)
                 jax.clear_caches()
     PAGE.write_text(render(read_rows(RECORDS)), encoding="utf-8")
+    draw_contrast(read_rows(RECORDS))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
     python benchmarks/scale.py --nodes 20000 200000 --devices 1 2
     python benchmarks/scale.py --nodes 200000 --graph random
     python benchmarks/scale.py --parts pubmed photo
+    python benchmarks/scale.py --whole 1000000
     python benchmarks/scale.py --render
 
 One JSON line per size and number of devices, each device a process of its own on this
@@ -12,8 +13,9 @@ DSF-GPR-R, one lane), the same in `units` of one scipy product (see epoch.py),
 devices, per node; `filled` with what makes all messages as long as the longest), and
 `mb_exchanged`: what a device sends in an epoch. Generated graphs have degree 10: `ring`
 joins near nodes, `random` any two. `--parts` prints halos of real graphs for 2 to 32
-parts instead. Lines are appended to results/scale.jsonl; `--render` draws the figure of
-docs/scale.md from them.
+parts instead, and `--whole` goes all the way in one process: a graph, its positions,
+three epochs, the filters of all nodes, with the seconds of each. Lines are appended to
+results/scale.jsonl; `--render` draws tables and figure of docs/scale.md from them.
 """
 
 import argparse
@@ -22,16 +24,26 @@ import os
 import re
 import subprocess
 import sys
+import time
 from functools import cache, partial
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from common import print_case, print_environment
+from common import note, print_case, print_environment
 from epoch import peak_rss_mb, prepare_random, ring_graph, scipy_product_ms
 
-from dsf_jax import MODELS, Dataset, HyperParams, load_dataset, make_dataset
+from dsf_jax import (
+    MODELS,
+    Dataset,
+    HyperParams,
+    fit,
+    load_dataset,
+    make_dataset,
+    node_filters,
+    positional_features,
+)
 from dsf_jax.engine.grid import run_grid
 from dsf_jax.engine.sharded import shard
 from dsf_jax.graph.partition import partition_nodes
@@ -166,6 +178,35 @@ def measure(graph: str, num_nodes: int, num_parts: int, epochs: int) -> dict:
     }
 
 
+def whole(graph: str, num_nodes: int) -> dict:
+    """From nothing to the filter of a node; positions are found in this process."""
+    clock = time.perf_counter
+    began = clock()
+    dataset = GRAPHS[graph](num_nodes)
+    generated = clock()
+    found = positional_features(
+        dataset.graph, on_progress=lambda share: note(f"positions: {share:.3f}")
+    )
+    note(found.report)
+    placed = clock()
+    fitted = fit(dataset, MODEL, epochs=3)
+    trained = clock()
+    filters = node_filters(fitted)
+    if not np.all(np.isfinite(filters.curves)):
+        raise SystemExit("filters are not finite, not measured")
+    return {
+        "whole": graph,
+        "nodes": num_nodes,
+        "generate_s": generated - began,
+        **dict(zip(("lap_s", "rw_s"), found.seconds, strict=True)),
+        "fit_s": trained - placed,
+        "filters_s": clock() - trained,
+        "cpu_s": time.process_time(),
+        "peak_rss_mb": peak_rss_mb(),
+        "first_filter": np.round(filters.curves[0, ::50], 4).tolist(),
+    }
+
+
 def measure_parts(name: str) -> list[dict]:
     """Halos of a real graph."""
     matrix = load_dataset(name).graph.to_scipy()
@@ -180,9 +221,11 @@ def measure_parts(name: str) -> list[dict]:
 
 def render() -> None:
     """Tables and figure of docs/scale.md, from the last record of every case."""
-    parts, runs = {}, {}
+    parts, runs, wholes = {}, {}, {}
     for case in read_lines(RESULTS):
-        if "dataset" in case:
+        if "whole" in case:
+            wholes[case["whole"], case["nodes"]] = case
+        elif "dataset" in case:
             parts[case["dataset"], case["parts"]] = case
         else:
             runs[case["graph"], case["nodes"], case["devices"]] = case
@@ -202,8 +245,16 @@ def render() -> None:
         values = (f"{case['seconds_per_epoch']:.2f}", f"{case['units']:.0f}")
         values += (f"{case['peak_rss_mb']:,.0f}", f"{case['mb_exchanged']:.1f}")
         measured += [f"| {graph} | {nodes:,} | {devices} | {' | '.join(values)} |"]
+    steps = ("generate", "lap", "rw", "fit", "filters", "cpu")
+    titles = ("generate", "LapPE", "RWPE", "fit", "filters", "CPU time", "MB")
+    ends = [f"| graph | nodes | {' | '.join(titles)} |", "|---" * 9 + "|"]
+    for (graph, nodes), case in sorted(wholes.items()):
+        values = (f"{case[f'{step}_s']:,.0f}" for step in steps)
+        cells = (*values, f"{case['peak_rss_mb']:,.0f}")
+        ends += [f"| {graph} | {nodes:,} | {' | '.join(cells)} |"]
     page = PAGE.read_text()
-    for name, lines in {"halos": halos, "measured": measured}.items():
+    tables = {"halos": halos, "measured": measured, "whole": ends}
+    for name, lines in tables.items():
         block = f"<!-- {name} -->\n" + "\n".join(lines) + "\n<!-- end -->"
         page = re.sub(f"<!-- {name} -->.*?<!-- end -->", block, page, flags=re.S)
     write_whole(PAGE, page.encode())
@@ -252,6 +303,7 @@ def main() -> None:
     parser.add_argument("--graph", choices=GRAPHS, default="ring")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--parts", nargs="+", help="real graphs: their halos instead")
+    parser.add_argument("--whole", nargs="+", type=int, help="from graph to filters")
     parser.add_argument("--render", action="store_true", help="draw what was measured")
     parser.add_argument("--child", nargs=6, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -268,7 +320,9 @@ def main() -> None:
         return
     jax.config.update("jax_num_cpu_devices", 2)
     print_environment()
-    if arguments.parts:
+    if arguments.whole:
+        cases = (whole(arguments.graph, size) for size in arguments.whole)
+    elif arguments.parts:
         cases = (case for name in arguments.parts for case in measure_parts(name))
     else:
         sizes = [(n, p) for n in arguments.nodes for p in arguments.devices]
