@@ -200,7 +200,8 @@ def train_epoch(
       >>> configs = {"model": model, "train_config": TrainConfig(num_classes=2)}
       >>> state = init_state(job, data, **configs)
       >>> flags = model.flags(job.hparams)
-      >>> state, has_ended = train_epoch(state, job, data, flags, **configs)
+      >>> epoch = jax.jit(train_epoch, static_argnames=("model", "train_config"))
+      >>> state, has_ended = epoch(state, job, data, flags, **configs)
       >>> int(state.epoch), bool(has_ended)
       (1, False)
     """

@@ -13,11 +13,11 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # Tests run small programs once or twice: compile fast, and keep what was compiled.
 CACHE = Path(__file__).parent.parent / ".pytest_cache" / "programs"
 jax.config.update("jax_disable_most_optimizations", True)
+jax.config.update("jax_compilation_cache_dir", str(CACHE))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 if jax.__version_info__ < (0, 11):  # a later XLA ends at flags that it does not know
     FLAGS = ("use_fusion_emitters=false", "parallel_codegen_split_count=1")
     os.environ["XLA_FLAGS"] = " ".join(
         [*(f"--xla_cpu_{flag}" for flag in FLAGS), os.environ.get("XLA_FLAGS", "")]
     )
-jax.config.update("jax_compilation_cache_dir", str(CACHE))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

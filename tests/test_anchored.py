@@ -21,6 +21,7 @@ from tests.training import (
     assert_lanes_equal_a_loop,
     assert_slope,
     jitted,
+    moved,
     run,
     settings_of,
 )
@@ -41,16 +42,12 @@ def small(backbone, local=None):
     return diverse(BACKBONES[backbone], local, order=3, hidden=8)
 
 
-def moved(params, rng, size=0.5):
+def deviating(params, rng, size=0.5):
     """Parameters whose deviations are not 0."""
-    local = jax.tree.map(
-        lambda leaf: leaf + size * jnp.asarray(rng.normal(size=leaf.shape)),
-        params.local,
-    )
-    return params._replace(local=local)
+    return params._replace(local=moved(params.local, rng, size))
 
 
-init = jitted("init")
+init, apply, local_weights = map(jitted, ("init", "apply", "local_weights"))
 
 
 def start(model, problem):
@@ -161,8 +158,8 @@ def test_weights_equal_loops(kind, form, problem, rng):
     )
     model = small("gpr", LOCALS[kind])
     data, params = start(model, problem)
-    params = moved(params, rng)
-    weights = model.local_weights(params, data.inputs, settings)
+    params = deviating(params, rng)
+    weights = local_weights(params, data.inputs, settings, model=model)
     params, inputs = jax.tree.map(np.asarray, params), data.inputs
     op = np.asarray(inputs.filter_op.to_scipy().todense())
     features = np.asarray(project(inputs.features, jnp.eye(inputs.features.shape[1])))
@@ -184,7 +181,8 @@ def test_weights_equal_loops(kind, form, problem, rng):
 def test_weights_kept_at_0_or_above_stay_there(backbone, kind, problem, rng):
     model = small(backbone, LOCALS[kind])
     data, params = start(model, problem)
-    weights = model.local_weights(moved(params, rng, 5.0), data.inputs, SETTINGS)
+    params = deviating(params, rng, 5.0)
+    weights = local_weights(params, data.inputs, SETTINGS, model=model)
     assert float(weights.beta.min()) >= 0
     assert float(weights.beta.std(axis=1).max()) > 0.01
     assert "residual_form" not in model.reads
@@ -193,8 +191,8 @@ def test_weights_kept_at_0_or_above_stay_there(backbone, kind, problem, rng):
 def test_factors_deviate_inside_of_the_activation(problem, rng):
     model = small("jacobi", LOCALS["residual"])
     data, params = start(model, problem)
-    params = moved(params, rng)
-    rho = model.local_weights(params, data.inputs, SETTINGS).rho
+    params = deviating(params, rng)
+    rho = local_weights(params, data.inputs, SETTINGS, model=model).rho
     t = LOCALS["residual"].deviations(params.local, Run(data.inputs, SETTINGS))
     expected = SETTINGS.rho_scale * np.tanh(params.local.base[:, None] + t)[:-1]
     np.testing.assert_allclose(rho, expected, atol=1e-12)
@@ -209,14 +207,14 @@ def test_gradients_equal_finite_differences(kind, problem, rng):
         output = model.apply(params, data.inputs, SETTINGS)
         return model.loss(output, data.labels, data.train[0], SETTINGS)
 
-    assert_slope(value, moved(params, rng), rng, rtol=1e-6)
+    assert_slope(value, deviating(params, rng), rng, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["both", "mixture"])
 def test_lanes_equal_a_loop(kind, problem, rng):
     model = small("jacobi", LOCALS[kind])
     data, params = start(model, problem)
-    lanes = [moved(params, rng) for _ in range(2)]
+    lanes = [deviating(params, rng) for _ in range(2)]
     settings = [SETTINGS, SETTINGS._replace(pos_columns=1, f_p=3, eta1=0.9)]
 
     def logits(params, hparams):
@@ -247,12 +245,12 @@ def test_a_grid_equals_a_loop_of_runs(kind, problem):
 def test_the_penalty_pulls_to_the_base(problem, rng):
     model = small("gpr", LOCALS["residual"])
     data, params = start(model, problem)
-    output = model.apply(moved(params, rng), data.inputs, SETTINGS)
+    output = apply(deviating(params, rng), data.inputs, SETTINGS, model=model)
     t = np.arctanh(np.asarray(output.local))
     assert np.abs(t).max() > 0.1
     expected = SETTINGS.lambda_local * (np.tanh(t) ** 2).sum(axis=0).mean()
     np.testing.assert_allclose(model.penalty(output, SETTINGS), expected)
-    start_output = model.apply(params, data.inputs, SETTINGS)
+    start_output = apply(params, data.inputs, SETTINGS, model=model)
     assert model.penalty(start_output, SETTINGS) == 0
 
 
@@ -309,12 +307,15 @@ def test_wrong_mixtures():
         mixture(has_recurrence=True)
 
 
+jitted_diversity = jax.jit(measure_diversity, static_argnames="model")
+
+
 def test_diversity_is_measured(problem, rng):
     model = small("gpr", LOCALS["residual"])
     data, params = start(model, problem)
     before, after = (
-        measure_diversity(p, data.inputs, SETTINGS, model=model)
-        for p in (params, moved(params, rng))
+        jitted_diversity(p, data.inputs, SETTINGS, model=model)
+        for p in (params, deviating(params, rng))
     )
     assert before.spread < 1e-12
     assert after.spread > 0.01

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
-    [("--kills", "8", "--pairs", "3", "--inputs", "0"), ("--inputs", "4000")],
+    [("--kills", "4", "--pairs", "2", "--inputs", "0"), ("--inputs", "2000")],
     ids=["processes", "inputs"],
 )
 def test_files_stand_what_attacks_them(arguments):

@@ -24,6 +24,7 @@ from tests.training import (
     assert_lanes_equal_a_loop,
     assert_slope,
     jitted,
+    moved,
     resize,
 )
 
@@ -37,6 +38,9 @@ HPARAMS = HyperParams(
 HAT = np.asarray(a_hat(GRAPH).to_dense())
 
 
+jitted_init, jitted_masks, jitted_apply = map(jitted, ("init", "draw_masks", "apply"))
+
+
 def build(name, seed=0):
     """A model with parameters moved off their start."""
     rng = np.random.default_rng(seed)
@@ -44,18 +48,13 @@ def build(name, seed=0):
     x = rng.normal(size=(NODES, FEATURES))
     x_pos = jnp.asarray(rng.normal(size=(2, NODES, 32)))
     inputs = model.make_inputs(GRAPH, jnp.asarray(x), x_pos)
-    params = model.init(jax.random.key(seed), inputs, HPARAMS, num_classes=CLASSES)
-    moved = jax.tree.map(
-        lambda leaf: leaf + 0.2 * jnp.asarray(rng.normal(size=leaf.shape)), params
-    )
-    return model, inputs, moved, x
+    key = jax.random.key(seed)
+    params = jitted_init(key, inputs, HPARAMS, model=model, num_classes=CLASSES)
+    return model, inputs, moved(params, rng, 0.2), x
 
 
 def slow(name):
     return pytest.param(name, marks=pytest.mark.slow)
-
-
-jitted_masks, jitted_apply = jitted("draw_masks"), jitted("apply")
 
 
 def naive_terms(name, basis, h):
@@ -200,7 +199,7 @@ def test_a_dead_channel_has_a_finite_gradient():
     def total(x):
         return jnp.sum(OPTIMAL.run(None, a_hat(GRAPH), x, ORDER)[0] ** 2)
 
-    assert np.all(np.isfinite(jax.grad(total)(x)))
+    assert np.all(np.isfinite(jax.jit(jax.grad(total))(x)))
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -208,7 +207,8 @@ def test_it_starts_as_a_perceptron(base):
     """Values 1 at the nodes, or the first order alone."""
     model, inputs, _, x = build(base)
     hparams = HPARAMS._replace(gamma_init="ones" if base == "chebnetii" else "one-hot")
-    params = model.init(jax.random.key(0), inputs, hparams, num_classes=CLASSES)
+    key = jax.random.key(0)
+    params = jitted_init(key, inputs, hparams, model=model, num_classes=CLASSES)
     p = jax.tree.map(np.asarray, params)
     h = np.maximum(x @ p.hidden.w + p.hidden.bias, 0)
     if base == "optbasis":

@@ -23,6 +23,7 @@ from tests.training import (
     assert_lanes_equal_a_loop,
     assert_slope,
     jitted,
+    moved,
     resize,
 )
 
@@ -64,16 +65,10 @@ def build(kind, features, seed=0, graph=GRAPH):
     params = jitted_init(
         jax.random.key(seed), inputs, HPARAMS, model=model, num_classes=CLASSES
     )
-    leaves, treedef = jax.tree.flatten(params)
-    keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
-    moved = [
-        leaf + 0.3 * jax.random.normal(key, leaf.shape)
-        for leaf, key in zip(leaves, keys, strict=True)
-    ]
-    return model, inputs, jax.tree.unflatten(treedef, moved)
+    return model, inputs, moved(params, np.random.default_rng(seed), 0.3)
 
 
-jitted_init, jitted_apply = jitted("init"), jitted("apply")
+jitted_init, jitted_apply, jitted_loss = map(jitted, ("init", "apply", "loss"))
 jitted_masks = jitted("draw_masks")
 
 
@@ -143,7 +138,7 @@ def test_model_equals_naive(kind, training, is_sparse, rng):
     logits, penalty = naive(kind, params, inputs, x, full)
     np.testing.assert_allclose(output.logits, logits, atol=1e-10)
     labels, mask = rng.integers(0, CLASSES, size=NODES), np.arange(NODES) % 2 == 0
-    value = model.loss(output, jnp.asarray(labels), jnp.asarray(mask), HPARAMS)
+    value = jitted_loss(output, labels, mask, HPARAMS, model=model)
     expected = reference.cross_entropy(logits, labels, mask) + penalty
     np.testing.assert_allclose(value, expected, rtol=1e-10)
 

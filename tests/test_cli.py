@@ -34,14 +34,15 @@ def run(*arguments):
 @pytest.mark.slow
 @pytest.mark.data
 def test_datasets_counts_the_real_graphs(tmp_path):
-    result = run("datasets", "--json", tmp_path / "rows.json")
+    names = ["texas", "squirrel", "cornell", "tolokers", "regions"]
+    result = run("datasets", *names, "--json", tmp_path / "rows.json")
     assert result.exit_code == 0, result.output
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert "…" not in result.stdout
     rows = json.loads((tmp_path / "rows.json").read_text())
-    assert [row["name"] for row in rows] == list(DATASETS)
+    assert [row["name"] for row in rows] == names
     assert all(list(row) == KEYS and row["present"] for row in rows)
-    for row in rows[:-2]:
+    for row in rows[:-1]:
         num_nodes, num_edges, num_features, class_sizes = REAL[row["name"]]
         counts = [row[key] for key in KEYS[1:5]]
         assert counts == [num_nodes, num_edges, num_features, len(class_sizes)]
@@ -103,7 +104,7 @@ def test_mistakes_are_one_line_and_status_2(arguments, message):
     assert "Traceback" not in result.output
 
 
-BASELINES = ("gcn", "gat", "cheb", "appnp", "gnn-lf", "gnn-hf", "fagcn", "pa-gnn")
+BASELINES = ("gat", "fagcn", "pa-gnn")  # dropout of edges, depth, a penalty
 FEW = ("--splits", 2, "--seeds", 2, "--epochs", 3, "--lanes", 2)
 
 
@@ -172,7 +173,7 @@ def test_evaluate_takes_settings_of_a_file_and_another_interval(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", BASELINES)
-def test_every_baseline_trains(small_regions, tmp_path, model):
+def test_baselines_train(small_regions, tmp_path, model):
     out = tmp_path / "record.json"
     drops = [
         name for name in ("x", "h", "edge") if f"dropout_{name}" in MODELS[model].reads

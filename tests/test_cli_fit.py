@@ -91,7 +91,13 @@ def test_check_says_what_it_sees(tmp_path):
     assert facts["classes"] == "ham (20), spam, sorry (30)"
     assert facts["unlabelled"] == 10
     assert facts["masks"] == "none"
-    for line in ("nodes: 60", "self loops dropped: 2", "unlabelled: 10"):
+    assert facts["spread_of_local_homophily"] > facts["spread_by_chance"] > 0
+    for line in (
+        "nodes: 60",
+        "spread of local homophily: 0.",
+        "self loops dropped: 2",
+        "unlabelled: 10",
+    ):
         assert line in printed
 
 

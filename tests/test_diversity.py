@@ -13,7 +13,7 @@ from dsf_jax.explain.reading import read_filters
 from dsf_jax.models.diversity import curve_spread, measure_diversity
 from tests.graphs import GRAPHS
 
-FEW = {"num_splits": 2, "num_seeds": 2, "epochs": 6, "lanes": 2}
+FEW = {"num_splits": 2, "num_seeds": 2, "epochs": 3, "lanes": 2}
 
 
 def trained_like(name, **settings):
@@ -66,7 +66,7 @@ def test_an_evaluation_reports_the_spread_of_the_best_epoch():
     assert np.shape(record["spread"]) == np.shape(record["saturated"]) == (2, 2)
     assert record["test"] == plain["test"]
     assert "spread" not in plain
-    curves = node_filters(fit(dataset, model, settings, epochs=6)).curves
+    curves = node_filters(fit(dataset, model, settings, epochs=3)).curves
     np.testing.assert_allclose(
         record["spread"][0][0], 100 * curve_spread(curves), rtol=1e-5
     )

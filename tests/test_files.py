@@ -207,9 +207,8 @@ def test_a_slow_process_does_not_write_to_what_another_one_has_verified(
     assert [path.name for path in folder.iterdir()] == [NAME]
 
 
-@pytest.mark.parametrize("num_rounds", [10, pytest.param(200, marks=pytest.mark.slow)])
-def test_processes_that_fetch_at_once_end_with_the_file(tmp_path, server, num_rounds):
-    rng = random.Random(0)
+def test_processes_that_fetch_at_once_end_with_the_file(tmp_path, server):
+    rng, num_rounds = random.Random(0), 20
     server.pause = staticmethod(lambda number: time.sleep(0.01 * rng.random()))
     lengths = (rng.randrange(len(CONTENT)) * (rng.random() < 0.7) for _ in range(1000))
     folders = [

@@ -356,11 +356,12 @@ def read_mutated(num_tries):
     return len(messages)
 
 
-@pytest.mark.parametrize(
-    "num_tries", [2000, pytest.param(30_000, marks=pytest.mark.slow)]
-)
-def test_mutated_pickles_are_read_or_refused(num_tries):
-    """In a process of its own, without the checks of types, which take most time."""
+def test_mutated_pickles_are_read_or_refused():
+    """In a process of its own, without the checks of types, which take most time.
+
+    A few tries: `benchmarks/attacks.py` makes many.
+    """
+    num_tries = 2000
     script = "from tests.test_formats import read_mutated as r; print(r({}))"
     command = [sys.executable, "-c", script.format(num_tries)]
     root = Path(__file__).parent.parent

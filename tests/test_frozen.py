@@ -29,7 +29,7 @@ def train(name):
     hparams = HPARAMS._replace(lambda_orth=0.05, dropout_pos=0.2, depth=3)
     job = Jobs(jax.random.key(5), 1, hparams)
     configs = {"model": model, "train_config": train_config}
-    state = init_state(job, data, **configs)
+    state = jax.jit(partial(init_state, **configs))(job, data)
     step = jax.jit(partial(train_epoch, **configs))
     for _ in range(EPOCHS):
         state, _ = step(state, job, data, model.flags(hparams))

@@ -1,10 +1,5 @@
 """The queue on several devices and in pieces, against one device and one piece."""
 
-import os
-import subprocess
-import sys
-import textwrap
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +13,7 @@ from dsf_jax.train import grid_jobs
 from tests.training import (
     HPARAMS,
     assert_equal_jobs,
+    assert_two_processes_say,
     run,
     settings_of,
     small,
@@ -34,10 +30,14 @@ def unequal_jobs(num_seeds=7):
 
 
 @pytest.mark.parametrize(
-    "num_devices",
-    [pytest.param(n, marks=[pytest.mark.slow] * (n < 4)) for n in (1, 2, 4)],
+    ("num_devices", "lanes"),
+    [
+        (4, 2),  # more devices than lanes
+        pytest.param(1, 2, marks=pytest.mark.slow),
+        pytest.param(2, 5, marks=pytest.mark.slow),  # not the same number on each
+        pytest.param(4, 5, marks=pytest.mark.slow),
+    ],
 )
-@pytest.mark.parametrize("lanes", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_devices_do_not_change_results(num_devices, lanes, problem):
     model = small("gpr")
     train_config = settings_of(lanes=lanes, keeps_params=True, patience=12)
@@ -188,24 +188,7 @@ PROCESS = """
 
 @pytest.mark.slow
 def test_two_processes(tmp_path):
-    script = tmp_path / "process.py"
-    script.write_text(textwrap.dedent(PROCESS))
-    environment = os.environ | {"XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"}
-    port = str(20_000 + os.getpid() % 20_000)
-    processes = [
-        subprocess.Popen(
-            [sys.executable, script, str(i), port],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for i in range(2)
-    ]
-    for process in processes:
-        output, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors[-2000:]
-        assert "same" in output
+    assert_two_processes_say("same", PROCESS, tmp_path, XLA_FLAGS="")
 
 
 def test_hyper_parameters_of_a_queue_are_arrays():

@@ -32,6 +32,9 @@ def draw(rng, *shape):
     return jnp.asarray(0.5 * rng.normal(size=shape))
 
 
+jitted_encode = jax.jit(encode, static_argnames="has_correlation")
+
+
 def draw_heads(rng, order=ORDER):
     return Heads(w=draw(rng, order + 1, WIDTH), bias=draw(rng, order + 1))
 
@@ -59,7 +62,7 @@ def test_encoding_equals_naive(case, order, rng):
     correlation, settings, naive = case
     op = a_tilde(GRAPH)
     pos0, heads = draw(rng, GRAPH.num_nodes, WIDTH), draw_heads(rng, order)
-    encoding = encode(op, pos0, heads, correlation, **settings)
+    encoding = jitted_encode(op, pos0, heads, correlation, **settings)
     stack = reference.positions(
         op.to_dense(), np.asarray(pos0), order, **settings, **naive
     )
@@ -135,13 +138,13 @@ def test_lanes_equal_a_loop(case, rng):
         )
 
     together = jax.jit(jax.vmap(run))(correlation, heads, pos0, settings)
-    shared_start = jax.vmap(run, in_axes=(0, 0, None, 0))(
+    shared_start = jax.jit(jax.vmap(run, in_axes=(0, 0, None, 0)))(
         correlation, heads, pos0[0], settings
     )
     for lane in range(lanes):
 
         def pick(tree, lane=lane):
-            return jax.tree.map(lambda leaf: leaf[lane], tree)
+            return jax.tree.map(lambda leaf: np.asarray(leaf)[lane], tree)
 
         alone = run(pick(correlation), pick(heads), pos0[lane], pick(settings))
         assert_trees_close(pick(together), alone)
@@ -154,16 +157,20 @@ def test_many_gradients_of_the_same_positions_equal_a_loop(case, rng):
     correlation, settings, _ = case
     pos0, heads = draw(rng, GRAPH.num_nodes, WIDTH), draw_heads(rng)
 
-    def run(*args):
-        correlation, heads, pos0 = args
-        encoding = encode(a_tilde(GRAPH), pos0, heads, correlation, **settings)
+    op, args = a_tilde(GRAPH), (correlation, heads, pos0)
+
+    def run(correlation, heads, pos0):
+        encoding = encode(op, pos0, heads, correlation, **settings)
         return encoding.logits, encoding.pos
 
-    outputs, pullback = jax.vjp(run, correlation, heads, pos0)
-    bars = jax.tree.map(lambda out: draw(rng, 3, *out.shape), outputs)
-    together = jax.vmap(pullback)(bars)
-    one_by_one = [pullback(jax.tree.map(lambda b, i=i: b[i], bars)) for i in range(3)]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *one_by_one)
+    @jax.jit
+    def pull(*bars):
+        return jax.vjp(run, *args)[1](bars)
+
+    bars = draw(rng, 3, ORDER + 1, GRAPH.num_nodes), draw(rng, 3, *pos0.shape)
+    together = jax.jit(jax.vmap(pull))(*bars)
+    one_by_one = [pull(*(np.asarray(bar)[i] for bar in bars)) for i in range(3)]
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *one_by_one)
     assert_trees_close(together, stacked)
 
 
@@ -223,8 +230,8 @@ def test_no_eta2_makes_i_equal_r(rng):
     pos0 = draw(rng, GRAPH.num_nodes, WIDTH)
     correlation = Correlation(draw(rng, WIDTH, WIDTH), draw(rng, WIDTH))
     assert_trees_close(
-        encode(op, pos0, heads, correlation, eta1=0.3, eta2=0.0),
-        encode(op, pos0, heads, eta1=0.3),
+        jitted_encode(op, pos0, heads, correlation, eta1=0.3, eta2=0.0),
+        jitted_encode(op, pos0, heads, eta1=0.3),
     )
 
 
@@ -232,7 +239,8 @@ def test_eta1_of_one_ignores_the_graph(case, rng):
     correlation, settings, _ = case
     pos0, heads = draw(rng, GRAPH.num_nodes, WIDTH), draw_heads(rng)
     settings = settings | {"eta1": 1.0}
-    encoding = encode(a_tilde(GRAPH), pos0, heads, correlation, **settings)
+    op = a_tilde(GRAPH)
+    encoding = jitted_encode(op, pos0, heads, correlation, **settings)
     for pos in encoding.positions[1:]:
         np.testing.assert_allclose(pos, np.tanh(pos0), atol=1e-14)
 
@@ -242,10 +250,10 @@ def test_flag_skips_the_correlation(rng):
     pos0 = draw(rng, GRAPH.num_nodes, WIDTH)
     correlation = Correlation(draw(rng, WIDTH, WIDTH))
     off = {"eta1": 0.3, "eta2": 0.5, "has_correlation": False}
-    plain = encode(op, pos0, heads, eta1=0.3, eta2=0.5)
-    assert_trees_close(encode(op, pos0, heads, correlation, **off), plain)
+    plain = jitted_encode(op, pos0, heads, eta1=0.3, eta2=0.5)
+    assert_trees_close(jitted_encode(op, pos0, heads, correlation, **off), plain)
     gradient = jax.grad(
-        lambda correlation: encode(op, pos0, heads, correlation, **off).pos.sum()
+        lambda correlation: jitted_encode(op, pos0, heads, correlation, **off).pos.sum()
     )(correlation)
     assert not np.any(gradient.w)
 
@@ -267,12 +275,12 @@ def test_blocks_equal_the_dense_formula(block_rows, has_bias, rng, monkeypatch):
 
     naive = [None if part is None else np.asarray(part) for part in correlation]
     expected = reference.correlation(np.asarray(pos), *naive) @ np.asarray(pos)
-    np.testing.assert_allclose(correlate(correlation, pos), expected, atol=1e-12)
+    found = jax.jit(lambda c, p: correlate(c, p))(correlation, pos)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
 
     def gradients(fn):
-        return jax.grad(lambda c, p: jnp.sum(fn(c, p) * v), argnums=(0, 1))(
-            correlation, pos
-        )
+        slope = jax.grad(lambda c, p: jnp.sum(fn(c, p) * v), argnums=(0, 1))
+        return jax.jit(slope)(correlation, pos)
 
     assert_trees_close(gradients(correlate), gradients(dense), atol=1e-12)
 
@@ -328,5 +336,5 @@ def test_float32_stays_float32(rng):
 
     pos0, heads = cast(draw(rng, 13, WIDTH)), cast(draw_heads(rng))
     correlation = cast(Correlation(draw(rng, WIDTH, WIDTH), draw(rng, WIDTH)))
-    encoding = encode(op, pos0, heads, correlation, eta1=0.3, eta2=0.2)
+    encoding = jitted_encode(op, pos0, heads, correlation, eta1=0.3, eta2=0.2)
     assert encoding.logits.dtype == encoding.pos.dtype == jnp.float32

@@ -28,7 +28,7 @@ from dsf_jax.models.zoo import name_of
 from dsf_jax.ops import SparseFeatures, a_hat, a_tilde
 from tests import reference
 from tests.graphs import GRAPHS
-from tests.training import jitted, resize
+from tests.training import assert_slope, jitted, moved, resize
 
 GRAPH = GRAPHS["isolated"]
 NODES, FEATURES, CLASSES = 13, 9, 4
@@ -73,17 +73,11 @@ def build(name, features, x_pos, hparams=HPARAMS, seed=0, model=None):
     params = jitted_init(
         jax.random.key(seed), inputs, hparams, model=model, num_classes=CLASSES
     )
-    leaves, treedef = jax.tree.flatten(params)
-    keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
-    moved = [
-        leaf + 0.3 * jax.random.normal(key, leaf.shape)
-        for leaf, key in zip(leaves, keys, strict=True)
-    ]
-    return model, inputs, jax.tree.unflatten(treedef, moved)
+    return model, inputs, moved(params, np.random.default_rng(seed), 0.3)
 
 
-jitted_apply, jitted_init = jitted("apply"), jitted("init")
-jitted_masks = jitted("draw_masks")
+jitted_apply, jitted_init, jitted_loss = map(jitted, ("apply", "init", "loss"))
+jitted_masks, jitted_weights = jitted("draw_masks"), jitted("local_weights")
 
 
 def numpy_masks(masks, x, stored):
@@ -206,7 +200,7 @@ def test_model_equals_naive(name, training, is_sparse, x_pos, rng):
     if model.penalty(output, HPARAMS) is not None:
         np.testing.assert_allclose(output.local, pos, atol=1e-10)
         expected += HPARAMS.lambda_orth * reference.orthogonality_loss(pos, True)
-    value = model.loss(output, jnp.asarray(labels), jnp.asarray(mask), HPARAMS)
+    value = jitted_loss(output, labels, mask, HPARAMS, model=model)
     np.testing.assert_allclose(value, expected, rtol=1e-10)
 
 
@@ -392,23 +386,11 @@ def test_gradients_equal_finite_differences(name, x_pos, rng):
     labels = jnp.asarray(rng.integers(0, CLASSES, size=NODES))
     mask = jnp.arange(NODES) % 3 != 0
 
-    @jax.jit
     def value(params):
         output = model.apply(params, inputs, HPARAMS, masks=masks)
         return model.loss(output, labels, mask, HPARAMS)
 
-    leaves, treedef = jax.tree.flatten(params)
-    directions = [jnp.asarray(rng.normal(size=leaf.shape)) for leaf in leaves]
-    step = 1e-6
-
-    def moved(sign):
-        pairs = zip(leaves, directions, strict=True)
-        return jax.tree.unflatten(treedef, [a + sign * step * d for a, d in pairs])
-
-    numeric = (value(moved(1)) - value(moved(-1))) / (2 * step)
-    gradient = jax.tree.leaves(jax.jit(jax.grad(value))(params))
-    exact = sum(jnp.sum(g * d) for g, d in zip(gradient, directions, strict=True))
-    np.testing.assert_allclose(exact, numeric, rtol=1e-6, atol=1e-7)
+    assert_slope(value, params, rng, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", mostly_slow(AUTHORS, "gpr", "dsf-jacobi-i"))
@@ -439,8 +421,9 @@ def test_lanes_of_params_and_hparams_equal_a_loop(name, x_pos, rng):
         return jax.value_and_grad(value)(params)
 
     together = jax.jit(jax.vmap(run))(keys, stacked)
+    single = jax.jit(run)
     for lane, hparams in enumerate(settings):
-        alone = jax.jit(run)(keys[lane], hparams)
+        alone = single(keys[lane], hparams)
         jax.tree.map(
             lambda all_, one, lane=lane: np.testing.assert_allclose(
                 all_[lane], one, atol=1e-10
@@ -517,7 +500,7 @@ def test_gamma_starts():
 def test_local_weights_are_what_the_filter_uses(name, x_pos, rng):
     x = jnp.asarray(rng.normal(size=(NODES, FEATURES)))
     model, inputs, params = build(name, x, x_pos)
-    weights = model.local_weights(params, inputs, HPARAMS)
+    weights = jitted_weights(params, inputs, HPARAMS, model=model)
     basis = model.backbone.basis(HPARAMS)
     eigvals, eigvecs = np.linalg.eigh(np.eye(NODES) - inputs.filter_op.to_dense())
     curves = response(weights.beta, jnp.asarray(eigvals), basis)  # g_i(λ_n)
@@ -533,7 +516,7 @@ def test_local_weights_of_factors(x_pos):
     x = jnp.ones((NODES, FEATURES))
     for name in ("jacobi", "dsf-jacobi-r", "dsf-jacobi-r-no-ipe"):
         model, inputs, params = build(name, x, x_pos)
-        weights = model.local_weights(params, inputs, HPARAMS)
+        weights = jitted_weights(params, inputs, HPARAMS, model=model)
         assert weights.rho.shape == (ORDER, NODES)
         np.testing.assert_allclose(
             weights.theta[1:], np.cumprod(weights.rho, axis=0), atol=1e-12
@@ -560,11 +543,12 @@ def test_a_basis_of_your_own_is_enhanced_in_one_call(x_pos, rng):
     x = jnp.asarray(rng.normal(size=(NODES, FEATURES)))
     model = diverse(mine, positional("R"), order=ORDER)
     inputs = model.make_inputs(GRAPH, x, x_pos)
-    params = model.init(jax.random.key(0), inputs, HPARAMS, num_classes=CLASSES)
+    key = jax.random.key(0)
+    params = jitted_init(key, inputs, HPARAMS, model=model, num_classes=CLASSES)
     named = dataclasses.replace(MODELS["dsf-gpr-legendre-r"], order=ORDER)
     np.testing.assert_allclose(
-        model.apply(params, inputs, HPARAMS).logits,
-        named.apply(params, inputs, HPARAMS).logits,
+        jitted_apply(params, inputs, HPARAMS, model=model).logits,
+        jitted_apply(params, inputs, HPARAMS, model=named).logits,
     )
 
 
@@ -621,6 +605,7 @@ def test_an_edgeless_graph_and_order_zero(rng):
     for name in ("gpr", "dsf-bern-r", "dsf-jacobi-i"):
         model = dataclasses.replace(MODELS[name], order=0)
         inputs = model.make_inputs(graph, jnp.eye(3), x_pos)
-        params = model.init(jax.random.key(0), inputs, HPARAMS, num_classes=2)
+        key = jax.random.key(0)
+        params = jitted_init(key, inputs, HPARAMS, model=model, num_classes=2)
         output = jitted_apply(params, inputs, HPARAMS, model=model)
         assert np.all(np.isfinite(output.logits))

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.training import COMPILE_FAST
+
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 
 
@@ -49,7 +51,10 @@ def test_installs_first_and_carries_its_outputs(path):
         ),
     ],
 )
-def test_runs(name, texts, num_images):
+def test_runs(name, texts, num_images, monkeypatch):
+    if name != "reproduce":  # which trains for long
+        for variable, value in COMPILE_FAST.items():
+            monkeypatch.setenv(variable, value)
     nbclient, nbformat = map(pytest.importorskip, ("nbclient", "nbformat"))
     (path,) = (path for path in NOTEBOOKS if path.stem == name)
     notebook = nbformat.read(path, as_version=4)

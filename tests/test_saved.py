@@ -14,7 +14,7 @@ from dsf_jax.bases import legendre
 from dsf_jax.experiments.evaluation import dataset_inputs
 from dsf_jax.experiments.fitting import fit
 from dsf_jax.experiments.saved import load_params, save_params
-from tests.training import resize
+from tests.training import jitted, resize
 
 # files and logits of the release before models had local weights
 OLD = np.load(Path(__file__).parent / "saved_1.npz")
@@ -22,12 +22,15 @@ OLD = np.load(Path(__file__).parent / "saved_1.npz")
 HPARAMS = HyperParams(eta1=0.3, f_p=jnp.asarray(4), sole=True, lr=jnp.asarray(0.02))
 
 
+init = jitted("init")
+
+
 def write(path, model, dataset, **changes):
     model = resize(MODELS[model], order=3, hidden=4, width=8)
     model = dataclasses.replace(model, **changes)
     inputs = dataset_inputs(dataset, model)
     key, num_classes = jax.random.key(3), dataset.num_classes
-    params = model.init(key, inputs, HPARAMS, num_classes=num_classes)
+    params = init(key, inputs, HPARAMS, model=model, num_classes=num_classes)
     save_params(path, params, HPARAMS, dataset, model=model, scores={"test": 0.5})
     return params, model
 

@@ -1,8 +1,6 @@
 """Nodes shared out over devices and processes, against one device."""
 
 import os
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +16,16 @@ from dsf_jax.models.model import Run, task_loss
 from dsf_jax.ops.nodes import average
 from dsf_jax.ops.operator import propagate
 from dsf_jax.train import grid_jobs
-from tests.training import HPARAMS, make_problem, run, settings_of, small
+from tests.training import (
+    HPARAMS,
+    assert_two_processes_say,
+    jitted,
+    make_problem,
+    moved,
+    run,
+    settings_of,
+    small,
+)
 
 NODES = 61  # an odd number: one row of two parts is no node
 DROPS = HPARAMS._replace(
@@ -30,6 +37,9 @@ DROPS = HPARAMS._replace(
     lambda_l1=0.5,
     lambda_local=0.5,
 )
+
+
+jitted_init = jitted("init")
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +120,12 @@ def test_products_and_scores(odd_problem, rng):
             np.testing.assert_allclose(found, [value, value], rtol=1e-12)
 
 
+def start(model, data, hparams):
+    return jitted_init(
+        jax.random.key(0), data.inputs, hparams, model=model, num_classes=3
+    )
+
+
 def make_step(model, hparams):
     """Loss, logits and gradient of a training step, dropout included."""
 
@@ -145,9 +161,9 @@ def test_two_devices_equal_one(name, normalize, odd_problem, rng):
     model = small(name)
     data = odd_problem(model)
     hparams = DROPS._replace(orth_normalize=normalize)
-    params = model.init(jax.random.key(0), data.inputs, hparams, num_classes=3)
+    params = start(model, data, hparams)
     # where weights start at 0, gradients and penalties would be 0, too
-    params = jax.tree.map(lambda p: p + 0.1 * rng.normal(size=p.shape), params)
+    params = moved(params, rng, 0.1)
     step, parts = make_step(model, hparams), shard(data, num_parts=2)
     loss, logits, gradient = jax.jit(step)(data, params)
     losses, rows, gradients = run_on_parts(step, parts, params)
@@ -165,7 +181,7 @@ def test_single_precision(odd_problem):
     model = small("dsf-gpr-r")
     with jax.enable_x64(False):
         data = jax.tree.map(jnp.asarray, odd_problem(model))
-        params = model.init(jax.random.key(0), data.inputs, DROPS, num_classes=3)
+        params = start(model, data, DROPS)
         step, parts = make_step(model, DROPS), shard(data, num_parts=2)
         _, logits, _ = jax.jit(step)(data, params)
         _, rows, _ = run_on_parts(step, parts, params)
@@ -214,7 +230,7 @@ def compare_processes():
 
     model = small("dsf-gpr-r")
     data = make_problem(NODES)(model)
-    params = model.init(jax.random.key(0), data.inputs, DROPS, num_classes=3)
+    params = start(model, data, DROPS)
     step, parts = make_step(model, DROPS), shard(data, num_parts=2)
     expected = jax.jit(step)(data, params)
     there = jax.tree.map(np.asarray, params)
@@ -230,24 +246,7 @@ def compare_processes():
 
 @pytest.mark.slow
 def test_two_processes_equal_one_device(tmp_path):
-    script = tmp_path / "process.py"
-    script.write_text(PROCESS)
-    port = str(20_000 + os.getpid() % 20_000)
-    environment = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": os.getcwd()}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, script, str(i), port],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for i in range(2)
-    ]
-    for process in processes:
-        output, errors = process.communicate(timeout=600)
-        assert process.returncode == 0, errors[-2000:]
-        assert "same" in output
+    assert_two_processes_say("same", PROCESS, tmp_path, PYTHONPATH=os.getcwd())
 
 
 @pytest.mark.parametrize(

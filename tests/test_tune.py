@@ -115,7 +115,7 @@ def test_values_of_a_trial_are_those_of_the_space(dataset, tmp_path):
 
 COMMAND = (
     *(sys.executable, "-m", "dsf_jax", "tune", "--dataset", "regions", "--model"),
-    *("gpr", "--trials", "40", "--splits", "2", "--epochs", "300", "--storage"),
+    *("gpr", "--trials", "20", "--splits", "2", "--epochs", "300", "--storage"),
 )
 
 
@@ -134,11 +134,11 @@ def test_a_killed_search_loses_no_finished_trial(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.communicate()
     before = finished_trials(storage)
-    assert len(before) < 40
+    assert len(before) < 20
     command = [*COMMAND, str(storage), "--json", str(out)]
     subprocess.run(command, env=environment, check=True)
     after = finished_trials(storage)
-    assert len(after) == json.loads(out.read_text())["trials"] == 40
+    assert len(after) == json.loads(out.read_text())["trials"] == 20
     assert {number: after[number] for number in before} == before
 
 

@@ -1,6 +1,10 @@
 """A small problem to train on, and what the tests of training share."""
 
 import dataclasses
+import os
+import subprocess
+import sys
+import textwrap
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +23,8 @@ HPARAMS = HyperParams(
     lr=0.03, lr_gamma=0.02, lr_pos=0.01, f_p=6, eta1=0.4, eta2=0.3, a=0.2, b=0.5
 )
 STATIC = ("model", "train_config")
+# for notebooks that train for a few epochs: their programs compile in half the time
+COMPILE_FAST = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
 
 
 def small(name):
@@ -77,11 +83,20 @@ def jitted(method):
     return jax.jit(call, static_argnames=("model", "num_classes"))
 
 
+def moved(params, rng, size):
+    """Parameters off their special starting values.
+
+    By NumPy: JAX would compile a program for every shape.
+    """
+    return jax.tree.map(
+        lambda leaf: jnp.asarray(np.asarray(leaf) + size * rng.normal(size=leaf.shape)),
+        params,
+    )
+
+
 def assert_slope(value, params, rng, *, rtol):
     """A gradient along a random direction, against a central difference."""
-    direction = jax.tree.map(
-        lambda leaf: jnp.asarray(rng.normal(size=leaf.shape)), params
-    )
+    direction = jax.tree.map(lambda leaf: rng.normal(size=leaf.shape), params)
 
     @jax.jit
     @jax.value_and_grad
@@ -97,10 +112,15 @@ def assert_slope(value, params, rng, *, rtol):
 def assert_lanes_equal_a_loop(run, *arguments, atol):
     """`run` on stacked arguments, against one call for each."""
 
-    def stack(trees):
-        return jax.tree.map(lambda *leaves: jnp.stack(jnp.asarray(leaves)), *trees)
+    def stack(*leaves):
+        if isinstance(leaves[0], jax.Array) and jax.dtypes.issubdtype(
+            leaves[0].dtype, jax.dtypes.prng_key
+        ):
+            return jnp.stack(leaves)
+        return np.stack(leaves)  # JAX would compile a program for every shape
 
-    together = jax.jit(jax.vmap(run))(*map(stack, arguments))
+    stacked = (jax.tree.map(stack, *trees) for trees in arguments)
+    together = jax.jit(jax.vmap(run))(*stacked)
     alone = jax.jit(run)
     for i, own in enumerate(zip(*arguments, strict=True)):
         one = alone(*jax.tree.map(jnp.asarray, own))
@@ -118,3 +138,35 @@ def assert_equal_jobs(results, expected):
             strict=True,
         ):
             np.testing.assert_allclose(leaf, other, atol=1e-8, err_msg=name)
+
+
+def assert_two_processes_say(word, code, folder, **variables):
+    """Run code as two processes with arguments i and port; both must print the word.
+
+    They print to files: one that waits for a full pipe would have the other wait, too.
+    And they compile all they run: with programs in the cache they were seen to wait for
+    each other without end.
+    """
+    script = folder / "process.py"
+    script.write_text(textwrap.dedent(code))
+    port = str(20_000 + os.getpid() % 20_000)
+    own = {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    environment = os.environ | own | variables
+    printed = [folder / f"printed_{i}" for i in range(2)]
+    processes = []
+    for i, path in enumerate(printed):
+        with path.open("w") as file:
+            command = [sys.executable, script, str(i), port]
+            processes.append(
+                subprocess.Popen(
+                    command, env=environment, stdout=file, stderr=subprocess.STDOUT
+                )
+            )
+    try:
+        status = [process.wait(timeout=600) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    for path, ended_with in zip(printed, status, strict=True):
+        assert ended_with == 0, path.read_text()[-2000:]
+        assert word in path.read_text()

@@ -43,7 +43,7 @@ def update(params: Any, gradient: Any, moments: Any, groups: Any) -> tuple[Any, 
       >>> inputs = model.make_inputs(edge, jnp.eye(2))
       >>> params = model.init(jax.random.key(0), inputs, hparams, num_classes=3)
       >>> moments, groups = init_moments(params), model.groups(hparams)
-      >>> moved, _ = update(params, params, moments, groups)
+      >>> moved, _ = jax.jit(update)(params, params, moments, groups)
       >>> bool(jnp.allclose(moved.gamma, params.gamma - 0.5, atol=1e-4))
       True
     """

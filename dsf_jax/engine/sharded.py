@@ -194,8 +194,9 @@ def _place(parts: TrainData, mesh: Mesh) -> TrainData:
 
     def put(leaf: np.ndarray) -> Array:
         if id(leaf) not in placed:  # both operators may be the same one
+            # a copy: JAX may keep a view, and with it the parts of all devices
             placed[id(leaf)] = jax.make_array_from_callback(
-                leaf.shape, sharding, lambda index: leaf[index]
+                leaf.shape, sharding, lambda index: np.array(leaf[index])
             )
         return placed[id(leaf)]
 

@@ -100,9 +100,9 @@ def fit(
 
     Example:
       >>> from dsf_jax import regions
-      >>> fitted = fit(regions(60), "gpr", {"lr": 0.05}, epochs=5)
+      >>> fitted = fit(regions(60), "gpr", {"lr": 0.05}, epochs=3)
       >>> fitted.hparams.lr, fitted.scores["epochs"]
-      (0.05, 5.0)
+      (0.05, 3.0)
     """
     check_dataset(dataset)
     model = find_model(model)

@@ -255,12 +255,14 @@ def propagate(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"]:
 def propagate_lanes(op: Operator, x: Float[Array, "N L C"]) -> Float[Array, "N L C"]:
     """Products of all lanes of a signal, laid out as in `dsf_jax.ops.lanes`, as one.
 
+    Without the rules of `propagate`: for functions that have their own.
+
     Example:
       >>> edge = Graph.from_edges([(0, 1)], num_nodes=2)
       >>> propagate_lanes(a_hat(edge), jnp.asarray([[[1.0]], [[2.0]]])).tolist()
       [[[2.0]], [[1.0]]]
     """
-    return propagate(op, x.reshape(x.shape[0], -1)).reshape(x.shape)
+    return _multiply(op, x.reshape(x.shape[0], -1)).reshape(x.shape)
 
 
 def _multiply(op: Operator, x: Float[Array, "N C"]) -> Float[Array, "N C"]:

@@ -28,7 +28,7 @@ from jax import Array
 from jaxtyping import Float
 
 from dsf_jax.ops.lanes import fold_lanes
-from dsf_jax.ops.operator import Operator, propagate_lanes
+from dsf_jax.ops.operator import Operator, propagate, propagate_lanes
 
 
 class Recurrence(NamedTuple):
@@ -174,7 +174,9 @@ def _coefficient_gradient(
     Dead code, hence free, when nobody asks for it; otherwise one wide product.
     """
     two_back = jnp.concatenate([jnp.zeros_like(q[:1]), q[:-2]])[: p.shape[0] - 1]
-    propagated = jax.vmap(lambda term: propagate_lanes(op, term))(q[:-1])
+    columns = jnp.moveaxis(q[:-1], 1, 0)  # all terms side by side
+    propagated = propagate(op, columns.reshape(len(columns), -1))
+    propagated = jnp.moveaxis(propagated.reshape(columns.shape), 0, 1)
     return Recurrence(
         slope=_sum_to(p[1:] * propagated, coefficients.slope),
         shift=_sum_to(p[1:] * q[:-1], coefficients.shift),
