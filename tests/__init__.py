@@ -11,7 +11,9 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 # Tests run small programs once or twice: compile fast, and keep what was compiled.
-CACHE = Path(__file__).parent.parent / ".pytest_cache" / "programs"
+CACHE = os.environ.get(
+    "DSF_JAX_TEST_PROGRAMS", Path(__file__).parent.parent / ".pytest_cache" / "programs"
+)
 jax.config.update("jax_disable_most_optimizations", True)
 jax.config.update("jax_compilation_cache_dir", str(CACHE))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
