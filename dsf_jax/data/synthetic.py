@@ -72,7 +72,7 @@ def regions(
     labels = np.arange(num_nodes) % 2
     rows = [np.flatnonzero(region == r) for r in range(NUM_REGIONS)]
     cold = np.concatenate([nodes[: len(nodes) // 2] for nodes in rows[:2]])
-    wrong = 1 - noise if contrast == 1 else noise + contrast * (1 - 2 * noise)
+    wrong = (1 - contrast) * noise + contrast * (1 - noise)
     edges = [
         _cold_links(rows[0], labels, rng, degree, wrong=noise),
         _cold_links(rows[1], labels, rng, degree, wrong=wrong),
