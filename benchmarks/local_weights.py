@@ -2,6 +2,7 @@
 
     python benchmarks/local_weights.py --datasets chameleon --models dsf-gpr-residual
     python benchmarks/local_weights.py --contrast
+    python benchmarks/local_weights.py --fresh
     python benchmarks/local_weights.py --render
 
 Every model of a graph has the same search: 24 trials on 2 splits, the 5 best again on
@@ -13,8 +14,13 @@ Controls have the settings that the residual form was given, with one thing chan
     features   the base model, with the columns appended to its features
     wide       the base model, with a hidden layer as large as the extra parameters
 
+Base model and residual form are also tested apart (same runs) on test nodes that have a
+`twin` among the training nodes, one with the same neighbours, and on `lone` ones.
+
 When does it pay? `--contrast` runs `regions` from two regions that are linked alike
-(contrast 0) to opposite ones (1), each searched on its own, and draws the gains.
+(contrast 0) to opposite ones (1), each searched on its own, and draws the gains. What
+is known of a graph before training stands in `results/local_measures.jsonl`. `--fresh`
+runs Chameleon on ten splits that no search has seen.
 
 One record per case in `results/local_weights.jsonl`, settings in
 `results/local_weights_tuned.jsonl`; what is there is skipped, and what is on its way
@@ -24,25 +30,38 @@ keeps journals in `results/unfinished`. Writes `docs/local-weights.md`.
 import argparse
 import dataclasses
 import functools
-import textwrap
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 import scipy.sparse as sp
 from common import note, print_case
-from results_format import Row, difference, same_runs, table, value
+from jaxtyping import Bool
+from local_weights_page import (
+    BACKBONES,
+    CONTRAST_MODELS,
+    CONTRASTS,
+    CONTROLS,
+    DATASETS,
+    MODEL_NAMES,
+    PARTS,
+    Case,
+    case_of,
+    chosen,
+    draw_contrast,
+    render,
+)
 from table2 import ROOT, UNFINISHED, append_row, read_rows
 
 from dsf_jax.data.catalog import load_dataset
 from dsf_jax.data.dataset import Dataset
+from dsf_jax.data.splits import make_splits
 from dsf_jax.data.synthetic import regions
 from dsf_jax.engine.grid import use_all_cores
 from dsf_jax.experiments.evaluation import evaluate
-from dsf_jax.experiments.intervals import paired_difference
 from dsf_jax.experiments.presets import default_settings
 from dsf_jax.experiments.search import tune
-from dsf_jax.graph.locality import count_local_edges, unevenness
+from dsf_jax.graph.locality import count_local_edges, twin_groups, unevenness
 from dsf_jax.graph.positional import positional_features
 from dsf_jax.models.anchored import (
     NUM_COLUMNS,
@@ -57,44 +76,36 @@ from dsf_jax.models.zoo import MODELS
 
 RESULTS = ROOT / "benchmarks" / "results"
 RECORDS, TUNED = RESULTS / "local_weights.jsonl", RESULTS / "local_weights_tuned.jsonl"
+MEASURES = RESULTS / "local_measures.jsonl"
 PAGE = ROOT / "docs" / "local-weights.md"
 CONTRAST_FIGURE = ROOT / "docs" / "figures" / "contrast.svg"
-BACKBONES = {"gpr": "GPR-GNN", "bern": "BernNet"}
-LOCALS = ("r", "residual", "mixture", "content")
-DATASETS = (
-    *("regions", "texas", "wisconsin", "cornell", "chameleon", "cora", "citeseer"),
-    *("actor", "chameleon-filtered", "squirrel-filtered"),
-)
-CONTRASTS = {f"regions-{percent}": percent / 100 for percent in (0, 25, 50, 75, 100)}
-CONTRAST_MODELS = ("gpr", "dsf-gpr-r", "dsf-gpr-residual")
 SEARCH = {"num_trials": 24, "num_splits": 2, "num_finalists": 5}
 SEEDS = 4
-MODEL_NAMES = tuple(
-    name
-    for backbone in BACKBONES
-    for name in (backbone, *(f"dsf-{backbone}-{kind}" for kind in LOCALS))
-)
-
-
-class Case(NamedTuple):
-    """One grid of runs; a control stands beside the residual form of its backbone."""
-
-    dataset: str
-    model: str
-    control: str = ""
-
-
-def case_of(row: Row) -> Case:
-    """The case of a record."""
-    return Case(*(row[field] for field in Case._fields))
+FRESH_SEED = 100  # of the first of the splits that no search has seen
 
 
 def _controls(dataset: str) -> tuple[Case, ...]:
-    return tuple(
+    own = tuple(
         Case(dataset, f"dsf-{backbone}-residual", control)
         for backbone in BACKBONES
         for control in CONTROLS
     )
+    if not all(np.any(mask, axis=1).all() for mask in _test_masks(dataset).values()):
+        return own
+    return own + tuple(
+        Case(dataset, model, part)
+        for backbone in BACKBONES
+        for model in (backbone, f"dsf-{backbone}-residual")
+        for part in PARTS
+    )
+
+
+def _test_masks(name: str) -> dict[str, Bool[np.ndarray, "S N"]]:
+    """Test nodes of every split with a twin among its training nodes, and without."""
+    dataset = _load(name)
+    splits, groups = make_splits(dataset), twin_groups(dataset.graph)
+    has_twin = np.stack([np.isin(groups, groups[train]) for train in splits.train])
+    return {part: splits.test & (has_twin == twin) for part, twin in PARTS.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,12 +158,7 @@ def wide(dataset: Dataset, model: Any, hparams: HyperParams) -> Controlled:
     return dataset, base, restrict(hparams, base.reads)
 
 
-CONTROLS = {
-    "shuffled": shuffled,
-    "degree": degree,
-    "features": features,
-    "wide": wide,
-}
+CHANGES = dict(zip(CONTROLS, (shuffled, degree, features, wide), strict=True))
 
 
 @functools.cache
@@ -185,173 +191,46 @@ def run_case(case: Case) -> None:
     """Search if need be, evaluate, append the record."""
     note("-".join(filter(None, case)))
     dataset, model, hparams = _load(case.dataset), MODELS[case.model], settings_of(case)
-    if case.control:
-        dataset, model, hparams = CONTROLS[case.control](dataset, model, hparams)
+    splits: dict[str, Any] = {}
+    more: dict[str, Any] = {}
+    if case.control in CONTROLS:
+        dataset, model, hparams = CHANGES[case.control](dataset, model, hparams)
+    elif case.control in PARTS:
+        test = _test_masks(case.dataset)[case.control]
+        dataset = dataset._replace(fixed=make_splits(dataset)._replace(test=test))
+        splits, more = {"split_kind": "fixed"}, {"num_test": int(test.sum())}
+    elif case.control == "fresh":
+        splits = {"seed": FRESH_SEED}
     journal = UNFINISHED / f"local-{'-'.join(filter(None, case))}.journal"
     record = evaluate(
-        dataset, model, hparams, num_seeds=SEEDS, spread=True, journal=journal
+        dataset, model, hparams, num_seeds=SEEDS, spread=True, journal=journal, **splits
     )
-    append_row(RECORDS, record | case._asdict())
+    append_row(RECORDS, record | case._asdict() | more)
     journal.unlink()
     print_case(**case._asdict(), mean=record["mean"], ci95=record["ci95"])
 
 
-def render(rows: list[Row]) -> str:
-    """The page."""
-    found = {case_of(row): row for row in rows}
-    parts = [_HEAD, _count(found)]
-    missing = [name for name in DATASETS if all(name != case.dataset for case in found)]
-    if missing:
-        parts.append(textwrap.fill(f"Not run yet: {', '.join(missing)}.", 88) + "\n")
-    for backbone, title in BACKBONES.items():
-        if any(case.model == backbone for case in found):
-            parts.append(f"## {title}\n\n{_gains(found, backbone)}")
-    if contrast := _contrast_rows(found):
-        header = [
-            "contrast",
-            "spread of h_i",
-            "by chance",
-            "GPR-GNN",
-            *_CONTRAST_TITLES,
-        ]
-        text = f"{_CONTRAST_TEXT}\n{table(header, contrast)}"
-        parts.append(f"## When does it pay?\n\n{text}")
-    parts.append(f"## Controls\n\n{_CONTROLS_TEXT}\n{_control_table(found)}")
-    return "\n".join(parts)
-
-
-def _gains(found: dict[Case, Row], backbone: str) -> str:
-    header = ["graph", title_of(backbone), *(title_of(kind) for kind in LOCALS)]
-    lines = []
-    for dataset in DATASETS:
-        base = found.get(Case(dataset, backbone))
-        if base is None:
-            continue
-        own = (found.get(Case(dataset, f"dsf-{backbone}-{kind}")) for kind in LOCALS)
-        cells = ("" if row is None else _gain(row, base) for row in own)
-        lines.append([dataset, value(base), *cells])
-    return table(header, lines)
-
-
-def _contrast_rows(found: dict[Case, Row]) -> list[list[str]]:
-    lines = []
-    for name, contrast in CONTRASTS.items():
-        base, *rows = (found.get(Case(name, model)) for model in CONTRAST_MODELS)
-        if base is None:
-            continue
-        graph, labels = _load(name).graph, _load(name).labels
-        uneven = unevenness(graph, labels, count_local_edges(graph, labels))
-        cells = ("" if row is None else _gain(row, base) for row in rows)
-        figures = (f"{contrast:g}", f"{uneven.spread:.2f}", f"{uneven.chance:.2f}")
-        lines.append([*figures, value(base), *cells])
-    return lines
-
-
-def draw_contrast(rows: list[Row]) -> None:
-    """Gains by contrast with intervals over splits, where all cases are known."""
-    import matplotlib as mpl
-
-    mpl.use("agg")
-    import matplotlib.pyplot as plt
-
-    found = {case_of(row): row for row in rows}
-    if any(Case(name, m) not in found for name in CONTRASTS for m in CONTRAST_MODELS):
+def measure(name: str) -> None:
+    """Append what is known of a graph before training, unless it is there."""
+    if any(row["dataset"] == name for row in read_rows(MEASURES)):
         return
-    mpl.rcParams["svg.hashsalt"] = "contrast"  # equal records, equal bytes
-    figure, ax = plt.subplots(figsize=(5, 3.4), layout="constrained")
-    for model, title in zip(CONTRAST_MODELS[1:], _CONTRAST_TITLES, strict=True):
-        pairs = ((found[Case(n, model)], found[Case(n, "gpr")]) for n in CONTRASTS)
-        gains = [
-            paired_difference(same_runs(own, base), same_runs(base, own), "clustered")
-            for own, base in pairs
-        ]
-        means, halves = zip(*((gain.mean, gain.half) for gain in gains), strict=True)
-        x = list(CONTRASTS.values())
-        ax.errorbar(x, means, halves, fmt="o-", capsize=3, label=title)
-    ax.axhline(0, color="0.6", lw=0.8)
-    ax.set(xlabel="contrast of the regions", ylabel="points above GPR-GNN")
-    ax.legend()
-    figure.savefig(CONTRAST_FIGURE, metadata={"Date": None})
+    dataset = _load(name)
+    graph, labels = dataset.graph, dataset.labels
+    uneven = unevenness(graph, labels, count_local_edges(graph, labels))
+    row = {"dataset": name, "nodes": graph.num_nodes} | uneven._asdict()
+    append_row(MEASURES, row)
 
 
-def _gain(row: Row, base: Row) -> str:
-    spread = np.nanmean(np.asarray(row["spread"], dtype=float))
-    return f"{difference(row, base)} ({spread:.1f} %)"
-
-
-def title_of(kind: str) -> str:
-    """A word for people."""
-    return ({"r": "DSF-R as published"} | BACKBONES).get(kind, kind)
-
-
-def _control_table(found: dict[Case, Row]) -> str:
-    lines = []
-    for dataset in DATASETS:
-        for backbone in BACKBONES:
-            base = found.get(Case(dataset, backbone))
-            rows = [
-                found.get(Case(dataset, f"dsf-{backbone}-residual", control))
-                for control in ("", *CONTROLS)
-            ]
-            if base is None or all(row is None for row in rows[1:]):
-                continue
-            cells = ("" if row is None else difference(row, base) for row in rows)
-            lines.append([f"{dataset}, {BACKBONES[backbone]}", *cells])
-    return table(["less the base", "residual", *CONTROLS], lines)
-
-
-def _count(found: dict[Case, Row]) -> str:
-    """How often validation's choice beats its base, loses, or neither."""
-    counts = dict.fromkeys(("beats", "loses", "neither"), 0)
-    for dataset in DATASETS:
-        for backbone in BACKBONES:
-            base = found.get(Case(dataset, backbone))
-            rows = [
-                found.get(Case(dataset, f"dsf-{backbone}-{kind}"))
-                for kind in LOCALS[1:]
-            ]
-            known = [row for row in rows if row is not None]
-            if base is None or not known:
-                continue
-            best = max(known, key=lambda row: np.nanmean(np.asarray(row["val"], float)))
-            scores = same_runs(best, base), same_runs(base, best)
-            gain = paired_difference(*scores, "clustered")
-            is_apart = abs(gain.mean) > gain.half
-            counts[
-                ("beats" if gain.mean > 0 else "loses") if is_apart else "neither"
-            ] += 1
-    return (
-        f"Pairs of a graph and a backbone: {sum(counts.values())}. The form that "
-        f"validation chose\nbeats its base model on {counts['beats']}, loses to it on "
-        f"{counts['loses']}, and does neither on {counts['neither']} (interval over "
-        "splits).\n"
+def _fresh_models() -> tuple[str, ...]:
+    """Base models, the published form, and the form that validation chose."""
+    found = {case_of(row): row for row in read_rows(RECORDS)}
+    kinds = {backbone: chosen(found, "chameleon", backbone) for backbone in BACKBONES}
+    return tuple(
+        name
+        for backbone, kind in kinds.items()
+        if kind is not None
+        for name in (backbone, f"dsf-{backbone}-r", f"dsf-{backbone}-{kind}")
     )
-
-
-_HEAD = """# Local weights that start at their base model
-
-Rendered by `python benchmarks/local_weights.py --render` from
-`benchmarks/results/local_weights.jsonl`. These forms are ours, not the paper's; their
-equations are in [equations.md](equations.md). All models of a graph had the same
-search: 24 trials on 2 splits, 5 finalists on 10, and validation chose. Differences are
-paired, run by run, ± half of the 95 % interval over the ten splits; bold where the
-intervals over the runs do not overlap. In brackets: the spread of the filters between
-nodes, in percent of the shared filter.
-"""
-_CONTRAST_TITLES = ("DSF-R as published", "residual")
-_CONTRAST_TEXT = """`regions` with two regions that are linked alike (contrast 0), to
-those that need opposite filters (1); links of the third region say nothing throughout.
-Each graph has searches of its own. The spread of the local homophily h_i
-(`dsf_jax.graph.unevenness`), and what chance alone would make of it, are known before
-any training. Controls were not run on these graphs.
-
-![Gains over GPR-GNN by the contrast of the regions](figures/contrast.svg)
-"""
-_CONTROLS_TEXT = """The residual form less its base model, and the same with one thing
-changed: columns of other nodes (`shuffled`), log-degrees alone (`degree`), the base
-with the columns among its features (`features`), the base with as many more parameters
-(`wide`).
-"""
 
 
 def main() -> None:
@@ -361,19 +240,26 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=MODEL_NAMES)
     parser.add_argument("--controls", action="store_true", help="run controls, too")
     parser.add_argument("--contrast", action="store_true", help="only these graphs")
+    parser.add_argument("--fresh", action="store_true", help="only Chameleon's others")
     parser.add_argument("--render", action="store_true", help="only write the page")
     arguments = parser.parse_args()
     if arguments.contrast:
         arguments.datasets, arguments.models = CONTRASTS, CONTRAST_MODELS
+    if arguments.fresh:
+        arguments.datasets, arguments.models = ("chameleon",), _fresh_models()
     use_all_cores()
     for dataset in () if arguments.render else arguments.datasets:
+        measure(dataset)
         cases = tuple(Case(dataset, model) for model in arguments.models)
+        if arguments.fresh:
+            cases = tuple(case._replace(control="fresh") for case in cases)
         for case in (*cases, *(_controls(dataset) if arguments.controls else ())):
             if case not in map(case_of, read_rows(RECORDS)):
                 run_case(case)
                 jax.clear_caches()
-    PAGE.write_text(render(read_rows(RECORDS)), encoding="utf-8")
-    draw_contrast(read_rows(RECORDS))
+    rows = read_rows(RECORDS)
+    PAGE.write_text(render(rows, read_rows(MEASURES)), encoding="utf-8")
+    draw_contrast(rows, CONTRAST_FIGURE)
 
 
 if __name__ == "__main__":

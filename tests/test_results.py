@@ -1,6 +1,7 @@
 """The records of Table 2, the page that is rendered from them, and the script."""
 
 import csv
+import functools
 import importlib
 import json
 from pathlib import Path
@@ -9,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from dsf_jax import MODELS, HyperParams, interval, make_splits, regions
+from dsf_jax import MODELS, Graph, HyperParams, interval, make_splits, regions
 from dsf_jax.experiments.evaluation import dataset_inputs
 from dsf_jax.experiments.presets import settings_from_json
 from dsf_jax.models.settings import settings_to_json
@@ -391,12 +392,13 @@ def test_a_cell_is_searched_run_recorded_and_then_skipped(load, tmp_path, monkey
 
 def test_the_page_of_the_study_is_that_of_its_records(load):
     study = load("local_weights")
-    page = study.render(study.read_rows(study.RECORDS))
+    files = (study.RECORDS, study.MEASURES)
+    page = study.render(*map(study.read_rows, files))
     assert (ROOT / "docs" / "local-weights.md").read_text(encoding="utf-8") == page
 
 
 def test_the_study_counts_what_validation_chose(load):
-    study = load("local_weights")
+    study = load("local_weights_page")
 
     def row(val, gain):
         test = 50 + gain + np.arange(10)[:, None] * np.ones((1, 2))
@@ -413,8 +415,8 @@ def test_the_study_counts_what_validation_chose(load):
         case("citeseer", "bern"): row(50, 0),
     }
     text = " ".join(study._count(found).split())
-    assert "backbone: 2." in text
-    assert "model on 1, loses to it on 1, and does neither on 0" in text
+    assert text.startswith("Of 2 pairs")
+    assert "on 1: cora (BernNet). It loses on 1: texas (GPR-GNN). Neither: 0." in text
 
 
 def test_controls_change_one_thing(load):
@@ -433,3 +435,48 @@ def test_controls_change_one_thing(load):
     )
     assert not np.array_equal(own, mixed)
     np.testing.assert_array_equal(np.sort(own, axis=0), np.sort(mixed, axis=0))
+
+
+def test_test_nodes_are_told_apart_by_their_twins(load, monkeypatch, tmp_path):
+    """Both parts have the scores of one run: with their sizes, the score of all."""
+    study, star = load("local_weights"), [(0, node) for node in range(1, 30)]
+    ring = [(node, node + 1) for node in range(30, 59)]
+    graph = Graph.from_edges([*star, *ring], num_nodes=60)
+    labels = np.arange(60) % 2
+    dataset = regions(60)._replace(graph=graph, labels=labels, name="stars")
+    monkeypatch.setattr(study, "_load", lambda name: dataset)
+    monkeypatch.setattr(study, "settings_of", lambda case: HyperParams())
+    monkeypatch.setattr(study, "RECORDS", tmp_path / "records.jsonl")
+    monkeypatch.setattr(study, "UNFINISHED", tmp_path)
+    few = {"num_splits": 10, "epochs": 5, "lanes": 2}
+    monkeypatch.setattr(study, "evaluate", functools.partial(study.evaluate, **few))
+    masks, splits = study._test_masks("stars"), make_splits(dataset)
+    for split in range(10):
+        for node in np.flatnonzero(splits.test[split]):
+            others = np.flatnonzero(splits.train[split])
+            near = {node: set(graph.to_scipy()[[node]].indices) for node in range(60)}
+            is_twin = any(near[node] == near[other] for other in others)
+            assert masks["twin"][split, node] == is_twin
+            assert masks["lone"][split, node] == (not is_twin)
+    for part in ("", "twin", "lone"):
+        study.run_case(study.Case("stars", "gpr", part))
+    whole, twin, lone = study.read_rows(study.RECORDS)
+    sizes = [masks[part].sum(axis=1, keepdims=True) for part in ("twin", "lone")]
+    correct = sizes[0] * np.asarray(twin["test"]) + sizes[1] * np.asarray(lone["test"])
+    np.testing.assert_allclose(correct / sum(sizes), whole["test"], rtol=1e-5)
+    assert twin["num_test"] + lone["num_test"] == splits.test.sum()
+
+
+def test_gains_stand_beside_what_is_known_of_the_graph(load):
+    page, rng = load("local_weights_page"), np.random.default_rng(0)
+    found, known = {}, {}
+    for place, dataset in enumerate(page.DATASETS):
+        scores = 50 + rng.normal(size=(10, 2))
+        finite = {"is_finite": np.ones((10, 2)), "val": scores}
+        found[page.Case(dataset, "gpr")] = {"test": scores} | finite
+        own = scores + place**2  # larger gains where the spread is larger
+        found[page.Case(dataset, "dsf-gpr-residual")] = {"test": own} | finite
+        rest = dict.fromkeys(("unlike", "twins", "nodes"), place % 3)
+        known[dataset] = {"spread": place / 10, "chance": -place} | rest
+    *_, last = page._pays_table(found, known).splitlines()
+    assert last.split(" | ")[1:3] == ["+1.00", "-1.00"]

@@ -18,6 +18,7 @@ from dsf_jax.graph.locality import (
     homophily_of,
     local_frequency,
     local_homophily,
+    twin_groups,
     unevenness,
 )
 from dsf_jax.graph.positional import PositionalFeatures, positional_features
@@ -52,5 +53,6 @@ __all__ = [
     "ratio_spread",
     "representative_spaces",
     "sketch_random_walks",
+    "twin_groups",
     "unevenness",
 ]

@@ -6,7 +6,6 @@ one product: values [V, E] times the 0/1 matrix [E, block] of edges inside. Bloc
 small: no N x N array.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -116,15 +115,30 @@ def unevenness(
     near, overall = counts[:, is_near], edge_homophily(graph, labels)
     local = homophily_of(near)
     chance = np.mean(overall * (1 - overall) / near[1])
-    adjacency = graph.to_scipy()
-    rows = np.split(adjacency.indices, adjacency.indptr[1:-1])
-    sizes = Counter(row.tobytes() for row in rows if len(row))
+    sizes = np.bincount(twin_groups(graph))
     return Unevenness(
         spread=float(np.std(local)),
         chance=float(np.sqrt(chance)),
         unlike=float(np.mean(np.abs(local - overall) > UNLIKE)),
-        twins=sum(size for size in sizes.values() if size > 1) / len(rows),
+        twins=float(np.sum(sizes[sizes > 1]) / graph.num_nodes),
     )
+
+
+def twin_groups(graph: Graph) -> Int[np.ndarray, " N"]:
+    """A number for each node; twins, which have the same neighbours, have the same.
+
+    A node without neighbours is nobody's twin.
+
+    Example:
+      >>> path = Graph.from_edges([(0, 1), (1, 2)], num_nodes=5)
+      >>> twin_groups(path).tolist()
+      [0, 1, 0, 2, 3]
+    """
+    adjacency = graph.to_scipy()
+    numbers: dict[bytes | int, int] = {}
+    rows = np.split(adjacency.indices, adjacency.indptr[1:-1])
+    keys = (row.tobytes() or node for node, row in enumerate(rows))
+    return np.asarray([numbers.setdefault(key, len(numbers)) for key in keys])
 
 
 def local_frequency(
