@@ -14,10 +14,15 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 CACHE = os.environ.get(
     "DSF_JAX_TEST_PROGRAMS", Path(__file__).parent.parent / ".pytest_cache" / "programs"
 )
+KEPT = {
+    "jax_compilation_cache_dir": str(CACHE),
+    "jax_persistent_cache_min_compile_time_secs": 0.0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+}
 jax.config.update("jax_disable_most_optimizations", True)
-jax.config.update("jax_compilation_cache_dir", str(CACHE))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+for name, value in KEPT.items():
+    jax.config.update(name, value)
+    os.environ[name.upper()] = str(value)  # for processes that tests start
 if jax.__version_info__ < (0, 11):  # a later XLA ends at flags that it does not know
     FLAGS = ("use_fusion_emitters=false", "parallel_codegen_split_count=1")
     os.environ["XLA_FLAGS"] = " ".join(
