@@ -2,9 +2,9 @@
 
 Lanes are spread over a one-dimensional `jax.sharding.Mesh`, and each device works on a
 queue of its own: every D-th job. A piece runs the same compiled program for a number of
-epochs that takes about a second; then the host looks, reports what has ended, and goes
-on. So nothing that has ended is lost, Ctrl-C is heard at once, and no device waits in a
-collective for loops of another length. The results are those of
+epochs that takes about three seconds; then the host looks, reports what has ended, and
+goes on. So nothing that has ended is lost, Ctrl-C is heard at once, and no device waits
+in a collective for loops of another length. The results are those of
 `dsf_jax.train.run_jobs`, to the rounding that it names.
 """
 
