@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from jax.experimental.compilation_cache import compilation_cache
 
+from dsf_jax.engine import sharded
 from dsf_jax.engine.grid import run_grid
 from dsf_jax.engine.metrics import accuracy, roc_auc
 from dsf_jax.engine.sharded import check_shardable, run_on_parts, shard
@@ -40,6 +42,17 @@ DROPS = HPARAMS._replace(
 
 
 jitted_init = jitted("init")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_stored_programs():
+    """Compile all that is run here: see `LOSES_ORDER`."""
+    folder = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", None)
+    compilation_cache.reset_cache()
+    yield
+    jax.config.update("jax_compilation_cache_dir", folder)
+    compilation_cache.reset_cache()
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +131,22 @@ def test_products_and_scores(odd_problem, rng):
         np.testing.assert_allclose(parts.collect(pulled), matrix_of(data) @ x)
         for found, value in zip(scores, expected, strict=True):
             np.testing.assert_allclose(found, [value, value], rtol=1e-12)
+
+
+def test_stored_programs_are_refused_where_they_hang(
+    odd_problem, monkeypatch, tmp_path
+):
+    data = odd_problem(small("gpr"))
+    one, two = (shard(data, num_parts=num_parts) for num_parts in (1, 2))
+    monkeypatch.setattr(sharded, "LOSES_ORDER", True)
+    run_on_parts(lambda data: data.labels, two)
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    try:
+        with pytest.raises(ValueError, match=f"not be set for parts .*{tmp_path}"):
+            run_on_parts(lambda data: data.labels, two)
+        run_on_parts(lambda data: data.train, one)
+    finally:
+        jax.config.update("jax_compilation_cache_dir", None)
 
 
 def start(model, data, hparams):

@@ -37,7 +37,12 @@ from dsf_jax.engine.queue import (
     occupancy,
     open_queue,
 )
-from dsf_jax.engine.sharded import QUEUE, Sharded, check_shardable
+from dsf_jax.engine.sharded import (
+    QUEUE,
+    Sharded,
+    check_programs,
+    check_shardable,
+)
 from dsf_jax.models.model import Model
 from dsf_jax.ops.correlation import BLOCK_ROWS
 from dsf_jax.ops.nodes import NODES
@@ -131,6 +136,7 @@ def run_grid(
     devices = jax.devices() if devices is None else devices
     if isinstance(data, Sharded):
         check_shardable(model)
+        check_programs(data.mesh)
         mesh, shared = data.mesh, data.data
     else:
         num_devices = max(min(len(devices), train_config.lanes, num_jobs), 1)

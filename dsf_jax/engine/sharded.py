@@ -30,6 +30,9 @@ from dsf_jax.train import TrainData
 
 Exchange = Literal["halo", "all"]
 QUEUE = "queue"  # the other axis of meshes: devices with a queue of jobs of their own
+# Compiled programs that JAX 0.12 loads from disk have lost the order of their
+# exchanges: two devices soon wait for each other, and XLA ends the process after 40 s.
+LOSES_ORDER = jax.__version_info__ >= (0, 12)
 
 
 class Sharded(NamedTuple):
@@ -149,6 +152,7 @@ def run_on_parts(fn: Callable[..., Any], parts: Sharded, *args: Any) -> Any:
       >>> bool(np.all(parts.collect(labels) == dataset.labels))
       True
     """
+    check_programs(parts.mesh)
     each, same = PartitionSpec(NODES), PartitionSpec()
 
     def local(data: TrainData, *args: Any) -> Any:
@@ -174,6 +178,23 @@ def check_shardable(model: Model) -> None:
             "model must leave nodes to products to be run in parts, got one with a "
             "correlation of all nodes (variant I), weights of single nodes or edges, "
             "or a learnt basis; take gpr, bern, jacobi, gcn, cheb or a variant R."
+        )
+
+
+def check_programs(mesh: Mesh) -> None:
+    """Refuse to run parts where JAX would load programs that hang, see `LOSES_ORDER`.
+
+    Example:
+      >>> check_programs(Mesh(np.asarray(jax.devices()[:1]), (NODES,)))
+    """
+    folder = jax.config.values["jax_compilation_cache_dir"]
+    is_used = folder is not None and jax.config.values["jax_enable_compilation_cache"]
+    has_cpus = mesh.devices.size > 1 and mesh.devices.flat[0].platform == "cpu"
+    if LOSES_ORDER and is_used and has_cpus:
+        raise ValueError(
+            "jax_compilation_cache_dir must not be set for parts on CPU devices, got "
+            f"{str(folder)!r}; JAX {jax.__version__} hangs in programs that it loads "
+            "from there, so leave it out (also JAX_COMPILATION_CACHE_DIR)."
         )
 
 
