@@ -162,6 +162,22 @@ def _choice(of_graph: dict[str, dict[str, Row]]) -> tuple[str, set[str]]:
     return max(of_graph, key=lambda name: _mean_val(of_graph[name], models)), models
 
 
+def _say_choice(of_graph: dict[str, dict[str, Row]]) -> str:
+    chosen, models = _choice(of_graph)
+    if len(of_graph) == 1:
+        return f"Only features {SCALINGS[chosen]} have been run so far.\n\n"
+    if not models:
+        return "No model has been run with both so far.\n\n"
+    scores = ", ".join(
+        f"{_mean_val(rows, models):.2f} % {SCALINGS[name]}"
+        for name, rows in of_graph.items()
+    )
+    return (
+        f"Validation over the models that have both ({len(models)}) chooses "
+        f"*{SCALINGS[chosen]}* for this column: {scores}.\n\n"
+    )
+
+
 def chosen_rows(records: list[Row]) -> list[Row]:
     """Rows of Table 2: of each graph those with the scaling that validation chose."""
     chosen = {name: _choice(rows)[0] for name, rows in _by_scaling(records).items()}
@@ -178,7 +194,6 @@ def scalings(records: list[Row], theirs: dict[Key, Row]) -> str:
     """Features by row sums or as in the file, where the authors' own are not known."""
     sections = []
     for dataset, of_graph in _by_scaling(records).items():
-        chosen, models = _choice(of_graph)
         lines = []
         for base in BASES:
             for model in (base, f"dsf-{base}-r"):
@@ -204,17 +219,6 @@ def scalings(records: list[Row], theirs: dict[Key, Row]) -> str:
                         "" if gain is None else f"{gain:+z.2f}",
                     ]
                 )
-        by_val = (
-            f"Validation over the {len(models)} models that have both chooses *"
-            f"{SCALINGS[chosen]}* for this column: "
-            + ", ".join(
-                f"{_mean_val(rows, models):.2f} % {SCALINGS[name]}"
-                for name, rows in of_graph.items()
-            )
-            + ".\n\n"
-            if models
-            else ""
-        )
         names = list(SCALINGS.values())
         header = (
             "model",
@@ -224,7 +228,8 @@ def scalings(records: list[Row], theirs: dict[Key, Row]) -> str:
             *(f"gain, {name}" for name in names),
             "the paper's",
         )
-        sections.append(f"### {DATASETS[dataset]}\n\n{by_val}{table(header, lines)}")
+        chosen = _say_choice(of_graph)
+        sections.append(f"### {DATASETS[dataset]}\n\n{chosen}{table(header, lines)}")
     text = (
         "## Scaling of the features\n\nThe authors' files of Chameleon and Squirrel "
         "are not to be had, so how they scaled features is not known. Each model is "

@@ -238,13 +238,17 @@ def test_validation_chooses_the_scaling_of_a_column(load):
         {**make_record("chameleon", "dsf-gpr-r", base + 2.5), "ci95": 1.0},
     ]
     text = page.render(records, paper)
-    assert "models that have both chooses *as in the file* for this column" in text
+    assert "that have both (1) chooses *as in the file* for this column" in text
     assert "73.00 % rows by their sums, 74.00 % as in the file" in text
     assert "|  | **+3.00 ± 0.00** | +2.50 |" in text
     assert "| GPR-GNN | 69.0 `-`" in text  # the overview has the chosen one
     rows = [{**row, "val": (base + 9).tolist()} for row in records[:2]]
     text = page.render(rows + records[2:], paper)
     assert "| GPR-GNN | **70.0** `=`" in text
+    text = page.render(records[2:], paper)
+    assert "Only features as in the file have been run so far." in text
+    text = page.render([*records[:1], *records[2:]], paper)
+    assert "No model has been run with both so far." in text
 
 
 def test_bases_as_published_are_compared_with_tuned_ones(load):
