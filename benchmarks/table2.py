@@ -7,8 +7,9 @@ Works through `CELLS` in order, restricted to the data sets and models that are 
 A finished search appends its settings to `dsf_jax/experiments/tuned.jsonl`, a finished
 evaluation one record to `results/table2.jsonl`; what is there already is skipped.
 Searches and evaluations on their way keep journals in `results/unfinished`, so that a
-run that is killed goes on where it was; committed, on another computer, too. `docs/results.md`, its figures and the tables
-as CSV are written anew after every cell, or by `--render` alone.
+run that is killed goes on where it was; where these are committed, on another computer,
+too. `docs/results.md`, its figures and the tables as CSV are written anew after every
+cell, or by `--render` alone.
 """
 
 import argparse
