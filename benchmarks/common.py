@@ -10,6 +10,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -51,6 +52,15 @@ def print_case(**fields: Any) -> None:
 def note(text: str) -> None:
     """A line of progress on standard error."""
     print(text, file=sys.stderr, flush=True)
+
+
+def peak_mb() -> float:
+    """Most memory that this process has held so far (Linux).
+
+    Unlike `resource.getrusage`, it does not begin with the peak of the parent.
+    """
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 class Timing(NamedTuple):

@@ -14,7 +14,6 @@ of all lanes as one compiled call (arguments and temporaries by XLA's account).
 """
 
 import argparse
-import resource
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +21,7 @@ import numpy as np
 from common import (
     comparable_settings,
     note,
+    peak_mb,
     print_case,
     print_environment,
     time_calls,
@@ -78,11 +78,6 @@ def prepare_random(dataset: Dataset, model: Model) -> TrainData:
     return TrainData(inputs, jnp.asarray(dataset.labels), *masks)
 
 
-def peak_rss_mb() -> float:
-    """Most memory that this process has held so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def program_mb(data: TrainData, model: Model, lanes: int) -> float:
     """Memory of the grid as one compiled call."""
     jobs = grid_jobs(HyperParams(), num_splits=1, num_seeds=lanes, seed=0)
@@ -124,7 +119,7 @@ def time_epochs(
         "scipy_product_ms": unit,
         "units": float(np.median([ms / unit for ms, unit in pairs])),
         "compile_s": first.compile_seconds,
-        "peak_rss_mb": peak_rss_mb(),
+        "peak_rss_mb": peak_mb(),
     }
 
 
@@ -138,7 +133,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=100)
     arguments = parser.parse_args()
     use_all_cores()
-    print_environment(peak_rss_mb=peak_rss_mb())
+    print_environment(peak_rss_mb=peak_mb())
     if arguments.nodes:
         datasets = map(ring_graph, arguments.nodes)
     else:

@@ -10,21 +10,21 @@ order move single predictions).
 """
 
 import argparse
-import resource
 
 import jax
 import numpy as np
-from common import comparable_settings, note, print_case, print_environment
+from common import (
+    comparable_settings,
+    note,
+    peak_mb,
+    print_case,
+    print_environment,
+)
 
 from dsf_jax import MODELS, load_dataset, make_splits
 from dsf_jax.engine.grid import Progress, choose_lanes, run_grid, use_all_cores
 from dsf_jax.experiments.evaluation import prepare
 from dsf_jax.train import TrainConfig, grid_jobs
-
-
-def peak_mb() -> float:
-    """Of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def show(progress: Progress) -> None:

@@ -10,7 +10,6 @@ its own and prints one JSON line: `model`, `nodes`, `seconds` (one step, compile
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -19,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
-from common import note, print_case, print_environment
+from common import note, peak_mb, print_case, print_environment
 
 from dsf_jax import MODELS, Graph, HyperParams
 from dsf_jax.models import Run
@@ -62,14 +61,13 @@ def measure(name: str, num_nodes: int, degree: int) -> dict[str, object]:
     seconds = time.perf_counter() - start
     if not np.isfinite(value_now):
         raise SystemExit(f"{name}: the loss is {value_now}, not measured")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
         "model": name,
         "nodes": num_nodes,
         "edges": graph.num_edges,
         "seconds": seconds,
         "program_mb": analysis.temp_size_in_bytes / 2**20,
-        "peak_rss_mb": peak,
+        "peak_rss_mb": peak_mb(),
         "n_by_n_mb": 4 * num_nodes**2 / 2**20,
     }
 

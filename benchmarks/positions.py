@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from common import note, print_case, print_environment
+from common import note, peak_mb, print_case, print_environment
 
 from dsf_jax import Graph, load_dataset
 from dsf_jax.data.tables import Places, read_edges
@@ -55,15 +55,6 @@ def generated_pairs(kind: str, num_nodes: int) -> np.ndarray:
     step = 51 if kind == "ring" else num_nodes
     end = (start + rng.integers(1, step, size=start.size)) % num_nodes
     return np.column_stack([start, end])
-
-
-def peak_mb() -> float:
-    """Most memory that this process has held so far (Linux).
-
-    Unlike `resource.getrusage`, it does not begin with the peak of the parent.
-    """
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def measured(call: Callable[[], Any]) -> tuple[Any, dict[str, float]]:

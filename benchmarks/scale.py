@@ -31,8 +31,8 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from common import note, print_case, print_environment
-from epoch import peak_rss_mb, prepare_random, ring_graph, scipy_product_ms
+from common import note, peak_mb, print_case, print_environment
+from epoch import prepare_random, ring_graph, scipy_product_ms
 
 from dsf_jax import (
     MODELS,
@@ -138,7 +138,7 @@ def train(graph: str, num_nodes: int, num_parts: int, epochs: int) -> dict[str, 
     return {
         "seconds_per_epoch": report.seconds / epochs,
         "compile_s": report.compile_seconds,
-        "peak_rss_mb": peak_rss_mb(),
+        "peak_rss_mb": peak_mb(),
         "train_loss": report.jobs.train_loss.item(),
     }
 
@@ -202,7 +202,7 @@ def whole(graph: str, num_nodes: int) -> dict:
         "fit_s": trained - placed,
         "filters_s": clock() - trained,
         "cpu_s": time.process_time(),
-        "peak_rss_mb": peak_rss_mb(),
+        "peak_rss_mb": peak_mb(),
         "first_filter": np.round(filters.curves[0, ::50], 4).tolist(),
     }
 
