@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-from common import note, print_case
+from common import note, print_case, use_whole_computer
 from results_rows import AS_RUN
 from table2 import (
     BASES,
@@ -29,7 +29,6 @@ from table2 import (
 from table2 import CHOICES as RECORDS
 
 from dsf_jax.data.catalog import load_dataset
-from dsf_jax.engine.grid import use_all_cores
 from dsf_jax.experiments.evaluation import evaluate
 from dsf_jax.experiments.presets import preset
 from dsf_jax.experiments.search import tune
@@ -252,7 +251,7 @@ def main() -> None:
     quick = [name for name, choice in CHOICES.items() if not choice.is_tuned]
     parser.add_argument("--choices", nargs="+", default=quick, choices=list(CHOICES))
     arguments = parser.parse_args()
-    use_all_cores()
+    use_whole_computer()
     done = {(row["dataset"], row["choice"]) for row in read_rows(RECORDS)}
     for dataset in arguments.datasets:
         for name in arguments.choices:

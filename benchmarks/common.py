@@ -16,8 +16,15 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from dsf_jax.engine.process import use_all_cores, use_huge_pages
 from dsf_jax.experiments.presets import preset, published
 from dsf_jax.models.settings import HyperParams
+
+
+def use_whole_computer() -> None:
+    """Its huge pages and all its cores; the first line of a benchmark that trains."""
+    use_huge_pages()
+    use_all_cores()
 
 
 def comparable_settings(dataset: str, model: str) -> HyperParams:

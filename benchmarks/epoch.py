@@ -25,6 +25,7 @@ from common import (
     print_case,
     print_environment,
     time_calls,
+    use_whole_computer,
 )
 
 from dsf_jax import (
@@ -36,7 +37,7 @@ from dsf_jax import (
     make_dataset,
     make_splits,
 )
-from dsf_jax.engine.grid import choose_lanes, run_grid, use_all_cores
+from dsf_jax.engine.grid import choose_lanes, run_grid
 from dsf_jax.experiments.evaluation import prepare
 from dsf_jax.ops import SparseFeatures, a_tilde
 from dsf_jax.train import TrainConfig, TrainData, grid_jobs, run_jobs
@@ -132,7 +133,7 @@ def main() -> None:
     parser.add_argument("--lanes", nargs="+", default=["auto"])
     parser.add_argument("--epochs", type=int, default=100)
     arguments = parser.parse_args()
-    use_all_cores()
+    use_whole_computer()
     print_environment(peak_rss_mb=peak_mb())
     if arguments.nodes:
         datasets = map(ring_graph, arguments.nodes)

@@ -19,10 +19,11 @@ from common import (
     peak_mb,
     print_case,
     print_environment,
+    use_whole_computer,
 )
 
 from dsf_jax import MODELS, load_dataset, make_splits
-from dsf_jax.engine.grid import Progress, choose_lanes, run_grid, use_all_cores
+from dsf_jax.engine.grid import Progress, choose_lanes, run_grid
 from dsf_jax.experiments.evaluation import prepare
 from dsf_jax.train import TrainConfig, grid_jobs
 
@@ -42,7 +43,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--sample", type=int, default=4)
     arguments = parser.parse_args()
-    use_all_cores()
+    use_whole_computer()
     print_environment()
     dataset, model = load_dataset(arguments.dataset), MODELS[arguments.model]
     splits = make_splits(dataset, num_splits=arguments.splits)

@@ -35,7 +35,7 @@ from typing import Any
 import jax
 import numpy as np
 import scipy.sparse as sp
-from common import note, print_case
+from common import note, print_case, use_whole_computer
 from jaxtyping import Bool
 from local_weights_page import (
     BACKBONES,
@@ -57,7 +57,6 @@ from dsf_jax.data.catalog import load_dataset
 from dsf_jax.data.dataset import Dataset
 from dsf_jax.data.splits import make_splits
 from dsf_jax.data.synthetic import regions
-from dsf_jax.engine.grid import use_all_cores
 from dsf_jax.experiments.evaluation import evaluate
 from dsf_jax.experiments.presets import default_settings
 from dsf_jax.experiments.search import tune
@@ -247,7 +246,7 @@ def main() -> None:
         arguments.datasets, arguments.models = CONTRASTS, CONTRAST_MODELS
     if arguments.fresh:
         arguments.datasets, arguments.models = ("chameleon",), _fresh_models()
-    use_all_cores()
+    use_whole_computer()
     for dataset in () if arguments.render else arguments.datasets:
         measure(dataset)
         cases = tuple(Case(dataset, model) for model in arguments.models)

@@ -19,12 +19,11 @@ import argparse
 from typing import Any, NamedTuple
 
 import jax
-from common import note, print_case
+from common import note, print_case, use_whole_computer
 from table2 import BASES, I_MODELS, R_MODELS, UNFINISHED, append_row, read_rows
 from table2 import PUBLISHED as RECORDS
 
 from dsf_jax.data.catalog import load_dataset
-from dsf_jax.engine.grid import use_all_cores
 from dsf_jax.experiments.evaluation import evaluate
 from dsf_jax.experiments.presets import preset, published
 
@@ -100,7 +99,7 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="+")
     parser.add_argument("--models", nargs="+")
     arguments = parser.parse_args()
-    use_all_cores()
+    use_whole_computer()
     done = {Case(*(row[field] for field in Case._fields)) for row in read_rows(RECORDS)}
     for case in CASES:
         if arguments.datasets and case.dataset not in arguments.datasets:

@@ -18,10 +18,10 @@ import jax
 import numpy as np
 import optuna
 import scipy.stats
-from common import note, print_case, print_environment
+from common import note, print_case, print_environment, use_whole_computer
 
 from dsf_jax import MODELS, load_dataset, make_splits, prepare
-from dsf_jax.engine.grid import run_grid, use_all_cores
+from dsf_jax.engine.grid import run_grid
 from dsf_jax.experiments.evaluation import protocol
 from dsf_jax.experiments.search import PAD_JOBS, tune
 from dsf_jax.models.settings import settings_from_json
@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["gpr", "dsf-gpr-r"])
     parser.add_argument("--folder", type=Path, default=Path(), help="of the studies")
     arguments = parser.parse_args()
-    use_all_cores()
+    use_whole_computer()
     print_environment()
     for name in arguments.models:
         print_case(**run_model(arguments.dataset, name, arguments.folder))

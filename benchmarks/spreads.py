@@ -12,13 +12,12 @@ skipped; runs on their way keep journals in `results/unfinished`.
 import argparse
 
 import jax
-from common import note, print_case
+from common import note, print_case, use_whole_computer
 from table2 import RECORDS as TABLE_2
 from table2 import SPREADS as RECORDS
 from table2 import UNFINISHED, append_row, read_rows, row_key
 
 from dsf_jax.data.catalog import load_dataset
-from dsf_jax.engine.grid import use_all_cores
 from dsf_jax.experiments.evaluation import evaluate
 from dsf_jax.models.settings import restrict, settings_from_json
 from dsf_jax.models.zoo import MODELS
@@ -30,7 +29,7 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="+")
     parser.add_argument("--models", nargs="+")
     arguments = parser.parse_args()
-    use_all_cores()
+    use_whole_computer()
     UNFINISHED.mkdir(parents=True, exist_ok=True)
     done = {row_key(row) for row in read_rows(RECORDS)}
     for row in read_rows(TABLE_2):

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 
 import jax
 import results_rows
-from common import note, print_case
+from common import note, print_case, use_whole_computer
 from results_figures import forest, heat_map
 from results_format import by_key
 from results_page import render
 
 from dsf_jax.data.catalog import load_dataset
-from dsf_jax.engine.grid import Progress, use_all_cores
+from dsf_jax.engine.grid import Progress
 from dsf_jax.experiments.evaluation import evaluate
 from dsf_jax.experiments.presets import preset, published
 from dsf_jax.experiments.search import TuneProgress, tune
@@ -306,7 +306,7 @@ def main() -> None:
     if arguments.render:
         write_results()
         return
-    use_all_cores()
+    use_whole_computer()
     for cell in CELLS:
         if arguments.datasets and cell.dataset not in arguments.datasets:
             continue

@@ -23,7 +23,8 @@ from dsf_jax.data.dataset import Dataset, make_dataset
 from dsf_jax.data.own import read_dataset
 from dsf_jax.data.splits import make_splits
 from dsf_jax.data.synthetic import regions
-from dsf_jax.engine.grid import run_grid, use_all_cores
+from dsf_jax.engine.grid import run_grid
+from dsf_jax.engine.process import use_all_cores
 from dsf_jax.experiments.evaluation import evaluate, prepare
 from dsf_jax.experiments.fitting import Fitted, fit, load, predict, save
 from dsf_jax.experiments.intervals import interval, paired_difference

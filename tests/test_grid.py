@@ -159,6 +159,18 @@ def test_lanes_fall_with_the_size_of_the_graph(problem):
         assert found == lanes * jax.device_count()
 
 
+@pytest.mark.parametrize(
+    ("num_nodes", "degree", "lanes"), [(6_000, 20, 2), (6_000, 10, 1), (20_000, 20, 1)]
+)
+def test_two_lanes_where_nodes_have_many_neighbours(problem, num_nodes, degree, lanes):
+    model = MODELS["dsf-gpr-r"]
+    inputs = problem(model).inputs
+    op = inputs.filter_op.replace(weights=np.zeros(num_nodes * degree))
+    inputs = inputs._replace(features=jnp.zeros((num_nodes, 1)), filter_op=op)
+    data = problem(model)._replace(inputs=inputs)
+    assert choose_lanes(data, model=model) == lanes * jax.device_count()
+
+
 PROCESS = """
     import sys
     import jax

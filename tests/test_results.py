@@ -377,7 +377,7 @@ def test_a_cell_is_searched_run_recorded_and_then_skipped(load, tmp_path, monkey
     ):
         monkeypatch.setattr(table2, name, tmp_path / name.lower())
     monkeypatch.setattr(table2, "load_dataset", lambda name, scaling: regions(60))
-    monkeypatch.setattr(table2, "use_all_cores", lambda: None)
+    monkeypatch.setattr(table2, "use_whole_computer", lambda: None)
     cell = table2.Cell("regions", "gpr", trials=3, search_splits=1, seeds=1)
     monkeypatch.setattr(table2, "CELLS", (cell,))
     monkeypatch.setattr("sys.argv", ["table2.py"])

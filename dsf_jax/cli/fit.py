@@ -18,6 +18,7 @@ from dsf_jax.cli.shared import (
     print_next,
     progress_bar,
     show_positions,
+    start_anew_if_large,
 )
 from dsf_jax.data.dataset import Dataset
 from dsf_jax.engine.grid import Progress
@@ -63,6 +64,7 @@ def fit(
         rule = split_kind or "stratified"
         chosen = chosen_settings(dataset, model, rule, changes or [], origin)
         data = load_dataset(dataset)
+        start_anew_if_large(data)
         with progress_bar(f"{data.name} {model}") as show:
 
             def on_progress(progress: Progress) -> None:

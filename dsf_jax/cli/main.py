@@ -11,7 +11,7 @@ from dsf_jax.cli.explain import explain
 from dsf_jax.cli.fit import fit, predict
 from dsf_jax.cli.run import evaluate, tune
 from dsf_jax.cli.shared import Commands
-from dsf_jax.engine.grid import use_all_cores
+from dsf_jax.engine.process import use_all_cores
 from dsf_jax.storage import cache_folder
 
 app = typer.Typer(

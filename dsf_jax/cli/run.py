@@ -25,6 +25,7 @@ from dsf_jax.cli.shared import (
     progress_bar,
     refuse,
     show_positions,
+    start_anew_if_large,
     write_json_file,
 )
 from dsf_jax.data.catalog import DATASETS
@@ -192,6 +193,7 @@ def evaluate(
                 "one by one."
             )
         loaded = load_dataset(dataset)
+        start_anew_if_large(loaded)
         split_kind = split_kind or loaded.split_kind
         is_default = loaded.name == "regions"
         num_splits = splits or _usual_splits(loaded, split_kind, 10)
@@ -272,6 +274,7 @@ def tune(
         check_model(model)
         check_json_file(json_file)
         loaded = load_dataset(dataset)
+        start_anew_if_large(loaded)
         split_kind = split_kind or loaded.split_kind
 
         def on_progress(progress: search.TuneProgress) -> None:

@@ -50,6 +50,7 @@ from dsf_jax.train import JobResults, Jobs, TrainConfig, TrainData, make_program
 
 PIECE_SECONDS = 3.0  # each takes its memory anew: in 1 s, 8 % of the time on Pubmed
 POLL_SECONDS = 0.01
+MANY_NEIGHBOURS = 16  # of a node: two lanes a device pay (docs/decisions.md, Lanes)
 MEMORY = Path("/proc/meminfo")
 
 
@@ -171,9 +172,11 @@ def choose_lanes(data: TrainData, *, model: Model) -> int:
     """Number of lanes, of all devices together, by a rule from measurements.
 
     On a CPU lanes pay as long as the widest signal of all lanes of a device stays
-    within 2 MiB, and no more than four do; with a correlation S of many blocks, which
-    lanes do not share, none does. An accelerator takes as many as fit in a quarter of
-    its memory, up to 64 (not measured).
+    within 2 MiB, and no more than four do. Where nodes have many neighbours products
+    are most of the work, and two lanes, which read the graph once, pay up to 8 MiB.
+    With a correlation S of many blocks, which lanes do not share, none does. An
+    accelerator takes as many as fit in a quarter of its memory, up to 64 (not
+    measured).
 
     Example:
       >>> from dsf_jax import MODELS, make_splits, prepare, regions
@@ -189,6 +192,10 @@ def choose_lanes(data: TrainData, *, model: Model) -> int:
         most, memory = 4, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         signal = num_nodes * model.signal_width * jnp.zeros(()).dtype.itemsize
         fitting = 2 ** math.floor(math.log2(2**21 / signal))
+        degree = data.inputs.filter_op.weights.size / num_nodes
+        is_dense = degree > MANY_NEIGHBOURS and data.inputs.edges is None
+        if is_dense and 2 * signal <= 2**23:
+            fitting = max(fitting, 2)
         if model.has_correlation and num_nodes > BLOCK_ROWS:
             most = 1
         memory //= jax.device_count()
@@ -230,21 +237,6 @@ def free_memory() -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     lines = dict(line.split(":") for line in MEMORY.read_text().splitlines())
     return int(lines["MemAvailable"].split()[0]) * 1024
-
-
-def use_all_cores() -> None:
-    """One JAX device per CPU core; call it before JAX is used for the first time.
-
-    For scripts: it changes a global setting. Does nothing if the number of CPU devices
-    has been set already, and does not touch accelerators.
-
-    Example:
-      >>> use_all_cores()  # the first line of a script
-    """
-    is_set = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
-    has_default = jax.config.values["jax_num_cpu_devices"] < 1
-    if has_default and not is_set:
-        jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
 
 
 class _Deal:
