@@ -251,6 +251,7 @@ def test_runs_that_diverge_and_single_runs_say_so(small_regions):
     assert result.exit_code == 1
     assert "gpr: all runs diverged" in result.stdout
     assert "smaller learning rates" in result.stdout
+    assert "±" not in result.stdout
     result = run("evaluate", "--model", "gpr", *ONE)
     assert result.exit_code == 0
     assert "gpr: one run has no interval; more --splits or --seeds" in result.stdout

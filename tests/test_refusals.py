@@ -56,8 +56,8 @@ def fit_masks(*masks):
 PYTHON = [
     # values, at the door of init
     (lambda: init("gpr", lr=-0.1), "lr must be at least 0, got -0.1"),
-    (lambda: init("gpr", lr=float("nan")), "lr must be at least 0, got nan"),
-    (lambda: init("gpr", lr=float("inf")), "lr must be at least 0, got inf"),
+    (lambda: init("gpr", lr=float("nan")), "lr must be finite and at least 0, got nan"),
+    (lambda: init("gpr", lr=float("inf")), "lr must be finite and at least 0, got inf"),
     (lambda: init("gpr", lr_gamma=-1), "lr_gamma must be at least 0, got -1"),
     (lambda: init("gpr", decay=-1e-3), "decay must be at least 0, got -0.001"),
     (lambda: init("dsf-gpr-r", eta1=13), "eta1 must be in [0, 1], got 13"),

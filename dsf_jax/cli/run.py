@@ -430,7 +430,8 @@ def _print_records(
     console.print(f"{dataset.name}: {records[0]['splits']}", soft_wrap=True)
     console.print(table)
     method = records[0]["interval"]
-    console.print(f"± is half of the 95 % interval of the mean ({method}).")
+    if any(np.isfinite(record["ci95"]) for record in records):
+        console.print(f"± is half of the 95 % interval of the mean ({method}).")
     for note in filter(None, map(_failure_text, records)):
         console.print(note, soft_wrap=True)
     if has_spread:

@@ -29,11 +29,11 @@ def use_huge_pages() -> None:
     """Start this program anew with huge pages of memory; call it before any work.
 
     An epoch on a graph of many nodes takes and gives back arrays of megabytes, which
-    the system hands out in pages of 4 kB. With pages of 2 MB it takes a tenth less
-    at 10,000 nodes and a fifth less at 100,000. glibc asks for them only if told so before the program starts
-    (`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`), so the same command takes its place. Does
-    nothing where pages are not to be had by asking, or where the variable says already
-    what to do.
+    the system hands out in pages of 4 kB. With pages of 2 MB it takes a tenth less time
+    at 10,000 nodes and a fifth less at 100,000. glibc asks for them only if told so
+    before a program starts (`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`), so the same
+    command takes its place. Does nothing where pages are not to be had by asking, or
+    where the variable says already what to do.
 
     Example:
       >>> use_huge_pages()  # doctest: +SKIP

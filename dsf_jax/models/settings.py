@@ -309,9 +309,11 @@ def check_value(name: str, value: Any) -> None:
     """
     rule, array = FIELDS[name].rule, np.asarray(value)
     is_number = np.issubdtype(array.dtype, np.number) or array.dtype == bool
-    if not is_number or not np.all(np.isfinite(array) & rule.holds(array)):
+    is_finite = is_number and np.all(np.isfinite(array))
+    if not is_finite or not np.all(rule.holds(array)):
+        text = f"finite and {rule.text}" if is_number and not is_finite else rule.text
         raise ValueError(
-            f"{name} must be {rule.text}, got {_plain(value)}; see docs/settings.md."
+            f"{name} must be {text}, got {_plain(value)}; see docs/settings.md."
         )
 
 
