@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from dsf_jax.bases import Scalar
 from dsf_jax.ops.correlation import Correlation, correlate_lanes
@@ -53,6 +53,7 @@ def encode(
     eta2: Scalar = 0.0,
     scale: Scalar = 1.0,
     has_correlation: bool | Bool[Array, ""] = True,
+    sample: Int[Array, " M"] | None = None,
 ) -> Encoding:
     """Run the recurrence (Eq. 6) and read a weight off each step (Eq. 7).
 
@@ -71,6 +72,7 @@ def encode(
         the positions, 1/N for its mean.
       has_correlation: False skips S, for all runs of a batch: for queues in which no
         run has (1 - eta1) eta2 > 0.
+      sample: nodes that the sums of S over all nodes are estimated from; None: all.
 
     Returns:
       The logits of every order, the last positions, and those of every order.
@@ -92,6 +94,7 @@ def encode(
         jnp.asarray(has_correlation),
         jax.lax.stop_gradient(strengths)[:, None],
         jax.tree.map(lambda leaf: leaf[None], correlation),
+        None if sample is None else sample[None],
         jax.tree.map(lambda leaf: leaf[:, None], heads),
         pos0[:, None],
     )
@@ -203,9 +206,9 @@ _gram.defvjp(lambda x: (_gram(x), x), lambda x, g: (x @ (g + g.T),))
 
 
 # Lane layout: pos [N, L, D], stacks of it [K, N, L, D], heads [K1, L, D] and [K1, L],
-# logits [K1, L, N], strengths (η1, η2, scale) [3, L], correlation [L, ...]. Operator
-# and flag have no lanes.
-_LANES = (None, None, 1, 0, 1, 1)
+# logits [K1, L, N], strengths (η1, η2, scale) [3, L], correlation [L, ...], sample
+# [L, M]. Operator and flag have no lanes.
+_LANES = (None, None, 1, 0, 0, 1, 1)
 
 
 def _forward(
@@ -213,11 +216,13 @@ def _forward(
     is_on: Bool[Array, ""],
     strengths: Float[Array, "3 _"],
     correlation: Correlation | None,
+    sample: Int[Array, "_ M"] | None,
     heads: Heads,
     pos0: Float[Array, "N _ D"],
 ) -> tuple[Array, Array, Array]:
     """Logits, the last positions, and P^(1)..P^(K) for the gradient."""
-    own = (*map(len, jax.tree.leaves(correlation)), *(h.shape[1] for h in heads))
+    of_s = jax.tree.leaves((correlation, sample))
+    own = (*map(len, of_s), *(h.shape[1] for h in heads))
     lanes = max(*own, strengths.shape[1], pos0.shape[1])
     pos0 = jnp.broadcast_to(pos0, (pos0.shape[0], lanes, pos0.shape[2]))
     eta1, eta2, scale = strengths[:, None, :, None]
@@ -225,7 +230,8 @@ def _forward(
     def step(pos: Array, head: Heads) -> tuple[Array, tuple[Array, Array]]:
         smooth = (1 + eta2) * propagate_lanes(op, pos)
         if correlation is not None:
-            smooth = smooth - eta2 * scale * correlate_lanes(is_on, correlation, pos)
+            own = correlate_lanes(is_on, correlation, pos, sample)
+            smooth = smooth - eta2 * scale * own
         pos = jnp.tanh(eta1 * pos0 + (1 - eta1) * smooth)
         return pos, (_read_head(head, pos), pos)
 
@@ -240,6 +246,7 @@ def _backward(
     is_on: Bool[Array, ""],
     strengths: Float[Array, "3 _"],
     correlation: Correlation | None,
+    sample: Int[Array, "_ M"] | None,
     heads: Heads,
     pos0: Float[Array, "N _ D"],
     stack: Float[Array, "K N _ D"],
@@ -273,7 +280,7 @@ def _backward(
             return before_bar, None
         before = jnp.broadcast_to(before, shape)
         _, pullback = jax.vjp(
-            lambda c, p: correlate_lanes(is_on, c, p), correlation, before
+            lambda c, p: correlate_lanes(is_on, c, p, sample), correlation, before
         )
         own_bar, p_bar = pullback(-eta2 * scale * (1 - eta1) * raw_bar)
         return before_bar + p_bar, own_bar
@@ -302,11 +309,16 @@ def _backward(
     return correlation_bar, heads_bar, pos0_bar
 
 
+def _differentiate(kept: Any, bars: Any) -> tuple[Any, ...]:
+    correlation_bar, heads_bar, pos0_bar = _gradients(*kept, *bars[:2])
+    return None, None, None, correlation_bar, None, heads_bar, pos0_bar
+
+
 _encode = jax.custom_vjp(fold_lanes(_forward, lane_axes=_LANES, out_axes=(1, 1, 2)))
 _gradients = fold_lanes(_backward, lane_axes=(*_LANES, 2, 1, 1), out_axes=(0, 1, 1))
 _encode.defvjp(
     lambda *args: (out := _encode(*args), (*args, out[2])),
-    lambda kept, bars: (None, None, None, *_gradients(*kept, *bars[:2])),
+    _differentiate,
 )
 
 

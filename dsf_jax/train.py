@@ -309,6 +309,30 @@ def grid_jobs(
     )
 
 
+def score_split(
+    logits: Float[Array, "N C"],
+    data: TrainData,
+    split: Int[Array, ""] | int,
+    *,
+    is_binary: bool,
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """Validation and test score: accuracy, or with `is_binary` ROC-AUC.
+
+    Example:
+      >>> from dsf_jax import make_splits, prepare, regions
+      >>> dataset = regions(60)
+      >>> data = prepare(dataset, make_splits(dataset, num_splits=1), model="gpr")
+      >>> right = jax.nn.one_hot(data.labels, 2)
+      >>> [float(score) for score in score_split(right, data, 0, is_binary=False)]
+      [1.0, 1.0]
+    """
+    score_fn = roc_auc if is_binary else accuracy
+    scores = jax.nn.softmax(logits)[:, 1] if is_binary else logits
+    masks = data.val[split], data.test[split]
+    val, test = (score_fn(scores, data.labels, mask) for mask in masks)
+    return val, test
+
+
 def _judge(
     state: TrainState,
     train_loss: Float[Array, ""],
@@ -319,10 +343,7 @@ def _judge(
 ) -> tuple[TrainState, Bool[Array, ""]]:
     """Score an epoch, keep the best, and tell whether the run has ended."""
     is_binary = train_config.metric == "roc_auc"
-    score_fn = roc_auc if is_binary else accuracy
-    scores = jax.nn.softmax(logits)[:, 1] if is_binary else logits
-    val_score = score_fn(scores, data.labels, data.val[job.split])
-    test_score = score_fn(scores, data.labels, data.test[job.split])
+    val_score, test_score = score_split(logits, data, job.split, is_binary=is_binary)
     val_loss = task_loss(logits, data.labels, data.val[job.split], is_binary=is_binary)
 
     is_scored = state.epoch > 0  # the start itself is not a candidate

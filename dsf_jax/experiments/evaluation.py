@@ -41,6 +41,7 @@ from dsf_jax.train import (
     TrainConfig,
     TrainData,
     grid_jobs,
+    score_split,
 )
 
 # what a journal keeps of a job, and a record of all of them
@@ -201,7 +202,9 @@ def evaluate(
         dataset, data, model=model, epochs=epochs, patience=patience, lanes=lanes
     )
     train_config = dataclasses.replace(
-        train_config, selection=selection, keeps_params=spread
+        train_config,
+        selection=selection,
+        keeps_params=spread or model.exact != model,
     )
     what = {
         "dataset": dataset.name,
@@ -233,7 +236,8 @@ def evaluate(
             if others := [made for made in memory.made_with if made != memory.own]:
                 more["mixed_with"] = others
         finished, report = _run_missing(
-            jobs, data, model, train_config, memory, on_progress
+            *(jobs, data, model, train_config, memory, on_progress),
+            has_diversity=spread,
         )
     return (
         what
@@ -360,6 +364,8 @@ def _run_missing(
     train_config: TrainConfig,
     journal: Journal | None,
     on_progress: Callable[[Progress], None] | None,
+    *,
+    has_diversity: bool,
 ) -> tuple[dict[int, dict[str, Any]], GridReport | None]:
     """Results of all jobs; those of the journal are not run again."""
     finished = {} if journal is None else dict(journal.finished)
@@ -369,15 +375,20 @@ def _run_missing(
         return finished, None
 
     measure = jax.jit(measure_diversity, static_argnames="model")
+    rescore = jax.jit(_score_params, static_argnames=("model", "is_binary"))
+    is_binary = train_config.metric == "roc_auc"
 
-    def fields(result: JobResults, job: int) -> dict[str, Any]:
+    def fields(result: JobResults, number: int) -> dict[str, Any]:
         names = (*_SCORES, *_COUNTS, *_LOSSES, "is_finite")
-        values = {name: getattr(result, name).item() for name in names}
-        if result.params is None:
-            return values
-        hparams = jax.tree.map(lambda leaf: leaf[job], jobs.hparams)
-        found = measure(result.params, data.inputs, hparams, model=model)
-        return values | {name: getattr(found, name).item() for name in _DIVERSITY}
+        found = {name: getattr(result, name) for name in names}
+        job = jax.tree.map(lambda leaf: leaf[number], jobs)
+        own: Any = {"model": model.exact}
+        if model.exact != model:  # an estimate is for training and stopping alone
+            found |= rescore(result.params, data, job, is_binary=is_binary, **own)
+        if has_diversity:
+            hparams = job.hparams
+            found |= measure(result.params, data.inputs, hparams, **own)._asdict()
+        return {name: value.item() for name, value in found.items()}
 
     def report(progress: Progress) -> None:
         new = {}
@@ -399,6 +410,15 @@ def _run_missing(
         on_progress=report,
     )
     return finished, result
+
+
+def _score_params(
+    params: Any, data: TrainData, job: Jobs, *, model: Model, is_binary: bool
+) -> dict[str, Any]:
+    """Scores of trained parameters on the split of their job."""
+    logits = model.apply(params, data.inputs, job.hparams).logits
+    val, test = score_split(logits, data, job.split, is_binary=is_binary)
+    return {"val": val, "test": test}
 
 
 def _scores(

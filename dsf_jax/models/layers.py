@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
-from jaxtyping import Bool, Float, Key
+from jaxtyping import Bool, Float, Int, Key
 
 from dsf_jax.ops.matrix import SparseFeatures, project
 from dsf_jax.ops.nodes import Places
@@ -50,6 +50,7 @@ class Masks(NamedTuple):
     pos: Float[Array, "N D"] | None = None
     edge: Float[Array, "..."] | None = None  # of edges, for each head or layer
     noise: Float[Array, "N H"] | None = None  # normal, of OptBasisGNN; no factor
+    sample: Int[Array, " M"] | None = None  # nodes of the sum in S; no factor
 
 
 def drop(x: Array, mask: Array | None) -> Array:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Bool, Float, Key
+from jaxtyping import Bool, Float, Int, Key
 
 from dsf_jax.bases import monomial
 from dsf_jax.filters import shared_filter
@@ -39,7 +39,7 @@ from dsf_jax.models.layers import (
 )
 from dsf_jax.models.model import Flags, Group, Run
 from dsf_jax.models.settings import HyperParams, check_config
-from dsf_jax.ops.correlation import Correlation
+from dsf_jax.ops.correlation import Correlation, draw_sample
 from dsf_jax.ops.nodes import mean_nodes
 from dsf_jax.ops.operator import OPERATORS
 
@@ -187,13 +187,21 @@ class Positional(Local):
     correlation: str = "affine"
     # in neither: 1/N in front of S keeps the positions of variant I informative
     mean_correlation: bool = False
+    # in neither: I: nodes that S is summed over in a training step, drawn anew in each,
+    # and the same ones in every evaluation; 0: all
+    num_sampled: int = 0
 
     uses_positions = True
 
     def __post_init__(self) -> None:
         """Check what the annotations cannot."""
         words = {"variant": ("R", "I"), "correlation": ("affine", "free")}
-        check_config(self, {"width": 1}, **words)
+        check_config(self, {"width": 1, "num_sampled": 0}, **words)
+        if self.num_sampled and self.variant == "R":
+            raise ValueError(
+                f"num_sampled must be 0 in variant R, which has no S, got "
+                f"{self.num_sampled}; take positional('I', num_sampled=...)."
+            )
 
     @property
     def signal_width(self) -> int:
@@ -269,11 +277,17 @@ class Positional(Local):
 
     def is_same(self, flags: Flags) -> bool | Array:
         """The most expensive part of a model then serves twice."""
+        if self.num_sampled:
+            return False
         return flags.get("no_dropout_pos", jnp.asarray(False))
 
     def mask_shapes(self, params: Any, inputs: Inputs) -> dict[str, tuple[int, ...]]:
-        """Of P^(0)."""
-        return {"pos": (inputs.features.shape[0], self.width)}
+        """Of P^(0); and the sample for S."""
+        num_nodes = inputs.features.shape[0]
+        sizes: dict[str, tuple[int, ...]] = {"pos": (num_nodes, self.width)}
+        if self.num_sampled:
+            sizes["sample"] = (min(self.num_sampled, num_nodes),)
+        return sizes
 
     def extend(self, inputs: Inputs, graph: Graph, backbone: Backbone) -> Inputs:
         """The operator of the positions, where it is another one."""
@@ -301,7 +315,16 @@ class Positional(Local):
             eta2=run.hparams.eta2 if self.has_correlation else 0.0,
             scale=1 / run.inputs.features.shape[0] if self.mean_correlation else 1.0,
             has_correlation=run.flags.get("has_correlation", True),
+            sample=self._sample(run),
         )
+
+    def _sample(self, run: Run) -> Int[Array, " M"] | None:
+        """Nodes that S is summed over: of this step, or of all evaluations."""
+        if not self.num_sampled or run.masks.sample is not None:
+            return run.masks.sample
+        num_nodes = run.inputs.features.shape[0]
+        num_sampled = min(self.num_sampled, num_nodes)
+        return draw_sample(jax.random.key(0), num_nodes, num_sampled)
 
 
 class OffsetParams(NamedTuple):

@@ -19,6 +19,7 @@ from jaxtyping import Bool, Float, Int, Key
 from dsf_jax.graph.graph import Graph
 from dsf_jax.models.layers import Inputs, Masks
 from dsf_jax.models.settings import HyperParams, check_config, check_settings
+from dsf_jax.ops.correlation import draw_sample
 from dsf_jax.ops.dropout import draw_mask
 from dsf_jax.ops.matrix import SparseFeatures
 from dsf_jax.ops.nodes import total
@@ -26,8 +27,9 @@ from dsf_jax.ops.operator import OPERATORS
 
 Flags = dict[str, Any]
 
-# the key of each mask, whichever others there are; no model has z and edges
-_MASK_KEYS = {"x": 0, "h": 1, "z": 2, "edge": 2, "pos": 3, "noise": 4}
+# the key of each mask, whichever others there are; no model has z and edges, or noise
+# and a sample
+_MASK_KEYS = {"x": 0, "h": 1, "z": 2, "edge": 2, "pos": 3, "noise": 4, "sample": 4}
 
 
 class Run(NamedTuple):
@@ -131,6 +133,11 @@ class Model(abc.ABC):
         """Facts about jobs that run side by side; not batched."""
         return {}
 
+    @property
+    def exact(self) -> "Model":
+        """The same without estimates that only training and stopping need."""
+        return self
+
     def make_inputs(
         self,
         graph: Graph,
@@ -177,6 +184,9 @@ class Model(abc.ABC):
             key = keys[_MASK_KEYS[name]]
             if name == "noise":
                 masks[name] = jax.random.normal(key, shape, dtype)
+                continue
+            if name == "sample":
+                masks[name] = draw_sample(key, features.shape[0], *shape)
                 continue
             rate = getattr(run.hparams, f"dropout_{name}")
             rows = None if places is None else places.nodes

@@ -115,6 +115,14 @@ class Diverse(Model):
         dropouts = {f"dropout_{name}" for name in self._widths(1) if name != "noise"}
         return self.backbone.reads | self.local.reads(self.backbone) | dropouts
 
+    @property
+    def exact(self) -> "Diverse":
+        """With S summed over all nodes."""
+        if not isinstance(self.local, Positional) or not self.local.num_sampled:
+            return self
+        local = dataclasses.replace(self.local, num_sampled=0)
+        return dataclasses.replace(self, local=local)
+
     def make_inputs(
         self, graph: Graph, features: Any, x_pos: Array | None = None
     ) -> Inputs:
