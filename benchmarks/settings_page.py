@@ -36,7 +36,7 @@ it has its default.
 
 What fixes the program is not here but in the model: `order` and `hidden` of any one,
 `project_first` of a spectral one, the fields of its `dsf_jax.Backbone`, and `width`,
-`has_orth`, `correlation` and `mean_correlation` of `dsf_jax.positional`.
+`has_orth`, `correlation`, `mean_correlation`, `num_sampled` of `dsf_jax.positional`.
 
 {fields}
 ## Ranges of single models
