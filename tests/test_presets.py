@@ -129,7 +129,7 @@ def test_json_form_round_trip():
         ("f_p=40", "f_p must be between 1 and 32, got 40"),
         ("lr=fast", "lr must be a number, got 'fast'"),
         ("lr=-1", "lr must be at least 0, got -1"),
-        ("lr=nan", "lr must be at least 0, got nan"),
+        ("lr=nan", "lr must be finite and at least 0, got nan"),
         ("pos_kind=walk", "pos_kind must be one of lap, rw, got 'walk'"),
         ("sole=yes", "sole must be true or false, got 'yes'"),
         ("rho_scale=0", "rho_scale must be above 0, got 0"),
