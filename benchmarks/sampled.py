@@ -11,48 +11,53 @@ epoch. Finished cases are kept in `results/sampled.jsonl` and not run again.
 """
 
 import argparse
-from pathlib import Path
+import dataclasses
 from typing import Any
 
 import jax
 import numpy as np
 from common import note, print_case, use_whole_computer
+from table2 import ROOT, UNFINISHED, append_row, read_rows
 
 from dsf_jax.data.catalog import load_dataset
 from dsf_jax.experiments.evaluation import evaluate, finite_scores
 from dsf_jax.experiments.intervals import paired_difference
 from dsf_jax.experiments.presets import preset
-from dsf_jax.models.backbones import BACKBONES
 from dsf_jax.models.local import positional
 from dsf_jax.models.settings import HyperParams, restrict
-from dsf_jax.models.spectral import diverse
-from dsf_jax.storage import append_line, read_lines
+from dsf_jax.models.zoo import MODELS
 
-RECORDS = Path(__file__).parent / "results" / "sampled.jsonl"
+RECORDS = ROOT / "benchmarks" / "results" / "sampled.jsonl"
+MODEL = "dsf-gpr-i"
 
 
 def settings_of(dataset: str) -> HyperParams:
     """Settings in which S acts."""
-    own = preset(dataset, "dsf-gpr-i").hparams
+    own = preset(dataset, MODEL).hparams
     if own.eta1 < 1 and own.eta2 > 0:
         return own
-    model = diverse(BACKBONES["gpr"], positional("I"))
     like = preset(dataset, "dsf-gpr-r").hparams
-    return restrict(like, model.reads)._replace(eta1=0.5, eta2=0.5)
+    return restrict(like, MODELS[MODEL].reads)._replace(eta1=0.5, eta2=0.5)
 
 
 def run_case(dataset: str, num_sampled: int) -> dict[str, Any]:
-    """Ten runs."""
-    model = diverse(BACKBONES["gpr"], positional("I", num_sampled=num_sampled))
+    """Ten runs, added to the records."""
+    local = positional("I", num_sampled=num_sampled)
+    model = dataclasses.replace(MODELS[MODEL], local=local)
+    UNFINISHED.mkdir(parents=True, exist_ok=True)
+    journal = UNFINISHED / f"sampled-{dataset}-{num_sampled}.journal"
     record = evaluate(
         load_dataset(dataset),
         model,
         settings_of(dataset),
         num_seeds=1,
         spread=True,
-        journal=RECORDS.parent / "unfinished" / f"{dataset}-{num_sampled}.journal",
+        journal=journal,
     )
-    return record | {"num_sampled": num_sampled}
+    record |= {"num_sampled": num_sampled}
+    append_row(RECORDS, record)
+    journal.unlink()
+    return record
 
 
 def main() -> None:
@@ -62,17 +67,13 @@ def main() -> None:
     parser.add_argument("--sampled", nargs="+", type=int, default=[256, 1024])
     arguments = parser.parse_args()
     use_whole_computer()
+    found = {(row["dataset"], row["num_sampled"]): row for row in read_rows(RECORDS)}
     for dataset in arguments.datasets:
         for num_sampled in (0, *arguments.sampled):
-            rows = read_lines(RECORDS) if RECORDS.exists() else []
-            found = {(row["dataset"], row["num_sampled"]): row for row in rows}
             key = dataset, num_sampled
             if key not in found:
                 note(f"{dataset}: {num_sampled or 'all'} nodes")
                 found[key] = run_case(*key)
-                append_line(RECORDS, found[key])
-                name = f"{dataset}-{num_sampled}.journal"
-                (RECORDS.parent / "unfinished" / name).unlink()
                 jax.clear_caches()
             show(found[key], found[dataset, 0])
 

@@ -93,8 +93,8 @@ def encode(
         op,
         jnp.asarray(has_correlation),
         jax.lax.stop_gradient(strengths)[:, None],
-        jax.tree.map(lambda leaf: leaf[None], correlation),
         None if sample is None else sample[None],
+        jax.tree.map(lambda leaf: leaf[None], correlation),
         jax.tree.map(lambda leaf: leaf[:, None], heads),
         pos0[:, None],
     )
@@ -206,8 +206,8 @@ _gram.defvjp(lambda x: (_gram(x), x), lambda x, g: (x @ (g + g.T),))
 
 
 # Lane layout: pos [N, L, D], stacks of it [K, N, L, D], heads [K1, L, D] and [K1, L],
-# logits [K1, L, N], strengths (η1, η2, scale) [3, L], correlation [L, ...], sample
-# [L, M]. Operator and flag have no lanes.
+# logits [K1, L, N], strengths (η1, η2, scale) [3, L], sample [L, M], correlation
+# [L, ...]. Operator and flag have no lanes.
 _LANES = (None, None, 1, 0, 0, 1, 1)
 
 
@@ -215,13 +215,13 @@ def _forward(
     op: Operator,
     is_on: Bool[Array, ""],
     strengths: Float[Array, "3 _"],
-    correlation: Correlation | None,
     sample: Int[Array, "_ M"] | None,
+    correlation: Correlation | None,
     heads: Heads,
     pos0: Float[Array, "N _ D"],
 ) -> tuple[Array, Array, Array]:
     """Logits, the last positions, and P^(1)..P^(K) for the gradient."""
-    of_s = jax.tree.leaves((correlation, sample))
+    of_s = jax.tree.leaves((sample, correlation))
     own = (*map(len, of_s), *(h.shape[1] for h in heads))
     lanes = max(*own, strengths.shape[1], pos0.shape[1])
     pos0 = jnp.broadcast_to(pos0, (pos0.shape[0], lanes, pos0.shape[2]))
@@ -230,8 +230,8 @@ def _forward(
     def step(pos: Array, head: Heads) -> tuple[Array, tuple[Array, Array]]:
         smooth = (1 + eta2) * propagate_lanes(op, pos)
         if correlation is not None:
-            own = correlate_lanes(is_on, correlation, pos, sample)
-            smooth = smooth - eta2 * scale * own
+            correlated = correlate_lanes(is_on, correlation, pos, sample)
+            smooth = smooth - eta2 * scale * correlated
         pos = jnp.tanh(eta1 * pos0 + (1 - eta1) * smooth)
         return pos, (_read_head(head, pos), pos)
 
@@ -245,8 +245,8 @@ def _backward(
     op: Operator,
     is_on: Bool[Array, ""],
     strengths: Float[Array, "3 _"],
-    correlation: Correlation | None,
     sample: Int[Array, "_ M"] | None,
+    correlation: Correlation | None,
     heads: Heads,
     pos0: Float[Array, "N _ D"],
     stack: Float[Array, "K N _ D"],
@@ -309,16 +309,11 @@ def _backward(
     return correlation_bar, heads_bar, pos0_bar
 
 
-def _differentiate(kept: Any, bars: Any) -> tuple[Any, ...]:
-    correlation_bar, heads_bar, pos0_bar = _gradients(*kept, *bars[:2])
-    return None, None, None, correlation_bar, None, heads_bar, pos0_bar
-
-
 _encode = jax.custom_vjp(fold_lanes(_forward, lane_axes=_LANES, out_axes=(1, 1, 2)))
 _gradients = fold_lanes(_backward, lane_axes=(*_LANES, 2, 1, 1), out_axes=(0, 1, 1))
 _encode.defvjp(
     lambda *args: (out := _encode(*args), (*args, out[2])),
-    _differentiate,
+    lambda kept, bars: (*[None] * 4, *_gradients(*kept, *bars[:2])),
 )
 
 

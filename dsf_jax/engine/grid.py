@@ -50,7 +50,7 @@ from dsf_jax.train import JobResults, Jobs, TrainConfig, TrainData, make_program
 
 PIECE_SECONDS = 3.0  # each takes its memory anew: in 1 s, 8 % of the time on Pubmed
 POLL_SECONDS = 0.01
-MANY_NEIGHBOURS = 16  # of a node: two lanes a device pay (docs/decisions.md, Lanes)
+MANY_NEIGHBOURS = 16  # of a node, on average: products are then most of the work
 MEMORY = Path("/proc/meminfo")
 
 

@@ -190,11 +190,7 @@ def evaluate(
     model, name = find_model(model), name_of(model)
     check_dataset(dataset)
     hparams = choose_settings(dataset, model, settings, split_kind=split_kind)
-    if spread and not model.has_filters:
-        raise ValueError(
-            f"spread must be False for {name!r}, got True; only GPR, Bern, Jacobi "
-            "and the DSF models have filters to compare."
-        )
+    _check_spread(spread, model, name)
     splits = make_splits(dataset, kind=split_kind, num_splits=num_splits, seed=seed)
     jobs = grid_jobs(hparams, num_splits=num_splits, num_seeds=num_seeds, seed=seed)
     data = prepare(dataset, splits, model=model, on_positions=on_positions)
@@ -250,6 +246,14 @@ def evaluate(
             **environment(),
         }
     )
+
+
+def _check_spread(spread: bool, model: Model, name: str) -> None:
+    if spread and not model.has_filters:
+        raise ValueError(
+            f"spread must be False for {name!r}, got True; only GPR, Bern, Jacobi "
+            "and the DSF models have filters to compare."
+        )
 
 
 def _times(report: GridReport | None) -> dict[str, float]:

@@ -283,11 +283,8 @@ class Positional(Local):
 
     def mask_shapes(self, params: Any, inputs: Inputs) -> dict[str, tuple[int, ...]]:
         """Of P^(0); and the sample for S."""
-        num_nodes = inputs.features.shape[0]
-        sizes: dict[str, tuple[int, ...]] = {"pos": (num_nodes, self.width)}
-        if self.num_sampled:
-            sizes["sample"] = (min(self.num_sampled, num_nodes),)
-        return sizes
+        own = {"sample": (self.num_sampled,)} if self.num_sampled else {}
+        return {"pos": (inputs.features.shape[0], self.width), **own}
 
     def extend(self, inputs: Inputs, graph: Graph, backbone: Backbone) -> Inputs:
         """The operator of the positions, where it is another one."""
@@ -323,8 +320,8 @@ class Positional(Local):
         if not self.num_sampled or run.masks.sample is not None:
             return run.masks.sample
         num_nodes = run.inputs.features.shape[0]
-        num_sampled = min(self.num_sampled, num_nodes)
-        return draw_sample(jax.random.key(0), num_nodes, num_sampled)
+        with jax.ensure_compile_time_eval():  # once, not in every epoch
+            return draw_sample(jax.random.key(0), num_nodes, self.num_sampled)
 
 
 class OffsetParams(NamedTuple):

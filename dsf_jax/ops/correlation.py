@@ -63,13 +63,14 @@ def correlate(
 def draw_sample(
     key: Key[Array, ""], num_nodes: int, num_sampled: int
 ) -> Int[Array, " M"]:
-    """Different nodes, each with the same chance.
+    """Different nodes, each with the same chance; all, where there are no more.
 
     Example:
       >>> sorted(draw_sample(jax.random.key(0), 3, 3).tolist())
       [0, 1, 2]
     """
-    return jax.random.choice(key, num_nodes, (num_sampled,), replace=False)
+    shape = (min(num_sampled, num_nodes),)
+    return jax.random.choice(key, num_nodes, shape, replace=False)
 
 
 def correlate_sampled(
